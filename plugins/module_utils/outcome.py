@@ -29,7 +29,11 @@ def describe(task, error):
         return error.message
     node = task.params.get("node")
     what = f"{task.name}{' of ' + node if node else ''}"
-    done = "Something was already changed; run the same command again to go on." if task.changed else "Nothing was changed."
+    done = (
+        "Something was already changed; run the same command again to go on."
+        if task.changed
+        else "Nothing was changed."
+    )
     return f"{what} failed: {error}. {_advice(error)} {done}".replace("  ", " ")
 
 
@@ -47,6 +51,10 @@ def _advice(error):
         )
     if isinstance(error, NotFound) and "lifecycle.gpuops.io" in error.request and not error.details.get("name"):
         return "The NodeRecord resource is not installed; run ansible-playbook gpuops.lifecycle.install first."
-    if isinstance(error, NotFound) and "leases" in error.request and not error.details.get("name", "").startswith(("node-", "pool-")):
+    if (
+        isinstance(error, NotFound)
+        and "leases" in error.request
+        and not error.details.get("name", "").startswith(("node-", "pool-"))
+    ):
         return "The namespace gpuops-system is not there; run ansible-playbook gpuops.lifecycle.install first."
     return ""

@@ -38,7 +38,7 @@ class Task:
         run: str = "",
         warn: Callable[[str], None] = lambda _text: None,
         progress: Callable[[str], None] = lambda _text: None,
-        guard: Callable[[], None] = lambda: None,
+        guard: Callable[[], None] | None = None,
         kube: Any = None,
     ):
         self.name = name
@@ -48,11 +48,22 @@ class Task:
         self.run = run
         self.warn = warn
         self.progress = progress
-        self.guard = guard
+        self._guards = [guard] if guard else []
         self.changed = False
         self.monotonic = time.monotonic
         self.sleep = time.sleep
         self._kube = kube
+
+    def guard(self) -> None:
+        """Asked before each write: raises when this run must not write any more."""
+        for check in list(self._guards):
+            check()
+
+    def add_guard(self, check: Callable[[], None]) -> None:
+        self._guards.append(check)
+
+    def remove_guard(self, check: Callable[[], None]) -> None:
+        self._guards.remove(check)
 
     @property
     def kube(self) -> Any:

@@ -107,7 +107,7 @@ class Mirror:
                     version = listing.resource_version
                 for kind, item in self._kube.watch(path, version, **query):
                     if self._stopped:
-                        return
+                        return None
                     version = item["metadata"]["resourceVersion"]
                     self._apply(name, kind, item)
                     pause = 0.2
