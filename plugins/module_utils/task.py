@@ -27,7 +27,7 @@ class Orphaned(Exception):
 
 
 class Task:
-    """name: the operation ("drain"). run: id of the playbook run. progress: shows one live line (known-safe text only)."""
+    """name: the operation ("drain"). run: id of the playbook run. progress: shows a live line (known-safe text only)."""
 
     def __init__(
         self,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import time
+from email.utils import parsedate_to_datetime
 from urllib.parse import urlencode
 
 from ansible_collections.gpuops.lifecycle.plugins.module_utils.kube import connection, paths
@@ -57,10 +58,17 @@ class Kube:
         self._read_only = read_only
         self._sleep = sleep
         self.requests = 0
+        self._server_time = None
 
     @property
     def host(self):
         return self._settings.host
+
+    def server_time(self):
+        """The API server's clock at its last answer, RFC 3339 UTC, to be compared with creation times."""
+        if self._server_time is None:
+            self.get("/version")
+        return parsedate_to_datetime(self._server_time).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def get(self, path, **query):
         return self._read(path, query)
@@ -187,6 +195,7 @@ class Kube:
                 redirect=False,
                 timeout=urllib3.Timeout(connect=CONNECT_TIMEOUT_S, read=read_timeout_s),
             )
+            self._server_time = response.headers.get("Date") or self._server_time
             if response.status >= 300:
                 raise from_response(response.status, response.data, response.headers, request)
             if query.get("watch"):

@@ -78,6 +78,7 @@ def take(node, owner, reason, change, run, since, taint, fingerprint, expires=No
             "cordoned_by_us": not is_cordoned(node),
             "unschedulable_before": is_cordoned(node) and not any(entry.get("cordoned_by_us") for entry in held),
             "fingerprint": fingerprint,
+            "qualification_before": (node["metadata"].get("labels") or {}).get(keys.QUALIFICATION_LABEL),
         }
         held = [*held, mine]
     else:

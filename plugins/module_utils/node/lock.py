@@ -19,7 +19,7 @@ from ansible_collections.gpuops.lifecycle.plugins.module_utils.kube import paths
 from ansible_collections.gpuops.lifecycle.plugins.module_utils.kube.errors import ApiError, Conflict, NotFound
 from ansible_collections.gpuops.lifecycle.plugins.module_utils.kube.mirror import Mirror
 from ansible_collections.gpuops.lifecycle.plugins.module_utils.node import keys
-from ansible_collections.gpuops.lifecycle.plugins.module_utils.task import Failed
+from ansible_collections.gpuops.lifecycle.plugins.module_utils.task import Failed, Orphaned
 
 DURATION_S = 30
 POOL_DURATION_S = 15
@@ -189,8 +189,12 @@ class _Lease:
 
     def keep_renewing(self, stop):
         while not stop.wait(self._duration_s / 3):
-            with contextlib.suppress(ApiError):
+            try:
                 self.renew()
+            except Orphaned:
+                return
+            except ApiError:  # tried again at the next beat, and before the next write
+                continue
 
     def check(self):
         """Raises when this run may not write any more; renews first where that is overdue."""
