@@ -1,0 +1,99 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Fields that the API server fills in when an object is created."""
+
+from __future__ import annotations
+
+
+def apply_defaults(resource, obj):
+    _BY_PLURAL.get(resource.plural, _nothing)(obj)
+
+
+def _nothing(_obj):
+    return
+
+
+def _pod(pod):
+    spec = pod["spec"]
+    for container in spec.get("containers") or []:
+        container.setdefault("resources", {})
+        container.setdefault("terminationMessagePath", "/dev/termination-log")
+        container.setdefault("terminationMessagePolicy", "File")
+        container.setdefault("imagePullPolicy", "IfNotPresent")
+    for field, value in (
+        ("restartPolicy", "Always"),
+        ("terminationGracePeriodSeconds", 30),
+        ("dnsPolicy", "ClusterFirst"),
+        ("serviceAccountName", "default"),
+        ("serviceAccount", "default"),
+        ("securityContext", {}),
+        ("schedulerName", "default-scheduler"),
+        ("priority", 0),
+        ("enableServiceLinks", True),
+        ("preemptionPolicy", "PreemptLowerPriority"),
+    ):
+        spec.setdefault(field, value)
+    tolerations = spec.setdefault("tolerations", [])
+    for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
+        if not any(t.get("key") in (key, None) and t.get("effect") in ("NoExecute", None) for t in tolerations):
+            tolerations.append({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300})
+    asks = any((c.get("resources") or {}).get("requests") for c in spec.get("containers") or [])
+    pod["status"] = {"phase": "Pending", "qosClass": "Burstable" if asks else "BestEffort"}
+
+
+def _node(node):
+    node.setdefault("spec", {})
+    node.setdefault("status", {})
+
+
+def _namespace(namespace):
+    namespace["status"] = {"phase": "Active"}
+    namespace["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = namespace["metadata"]["name"]
+    namespace.setdefault("spec", {}).setdefault("finalizers", ["kubernetes"])
+
+
+def _replicated(workload):
+    workload["spec"].setdefault("replicas", 1)
+    workload["status"] = {"replicas": 0}
+
+
+def _daemonset(daemonset):
+    daemonset["spec"].setdefault("updateStrategy", {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}})
+    daemonset["status"] = {
+        "currentNumberScheduled": 0,
+        "numberMisscheduled": 0,
+        "desiredNumberScheduled": 0,
+        "numberReady": 0,
+    }
+
+
+def _job(job):
+    spec = job["spec"]
+    for field, value in (("parallelism", 1), ("completions", 1), ("backoffLimit", 6), ("completionMode", "NonIndexed")):
+        spec.setdefault(field, value)
+    uid = job["metadata"]["uid"]
+    own = {"batch.kubernetes.io/controller-uid": uid, "controller-uid": uid}
+    named = {"batch.kubernetes.io/job-name": job["metadata"]["name"], "job-name": job["metadata"]["name"]}
+    spec.setdefault("selector", {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}})
+    labels = spec["template"].setdefault("metadata", {}).setdefault("labels", {})
+    labels.update({**own, **named})
+    job["status"] = {}
+
+
+def _budget(pdb):
+    pdb["status"] = {"currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0}
+
+
+_BY_PLURAL = {
+    "pods": _pod,
+    "nodes": _node,
+    "namespaces": _namespace,
+    "deployments": _replicated,
+    "replicasets": _replicated,
+    "statefulsets": _replicated,
+    "replicationcontrollers": _replicated,
+    "daemonsets": _daemonset,
+    "jobs": _job,
+    "poddisruptionbudgets": _budget,
+}
