@@ -41,8 +41,15 @@ def _plan(task):
     result = info.run(task)
     for text in result["table"]:
         task.progress(text)
-    task.changed = any(pod["verdict"] != "skip" for pod in result["pods"])
+    going = [f"{pod['namespace']}/{pod['name']}" for pod in result["pods"] if pod["verdict"] != "skip"]
+    task.changed = bool(going)
+    if task.diff:
+        result["diff"] = _diff(going, [])
     return result
+
+
+def _diff(before, after):
+    return {"before": {"pods_to_evict": before}, "after": {"pods_to_evict": after}}
 
 
 def _check_numbers(task):
@@ -73,8 +80,15 @@ def _drain(task):
     deadline_s = _deadline_s(task, pending)
 
     def result():
+        seen = loop.results()
+        diff = (
+            {"diff": _diff(_labels(seen, "evicted", "left", "failed"), _labels(seen, "left", "failed"))}
+            if task.diff
+            else {}
+        )
         return {
-            "pods": loop.results(),
+            **diff,
+            "pods": seen,
             "duration_s": round(task.monotonic() - started, 3),
             "requests": task.kube.requests - requests,
             "deadline_s": deadline_s,
@@ -92,6 +106,10 @@ def _drain(task):
     if not emptied:
         raise Failed(_incomplete(task, loop, deadline_s), **result())
     return result()
+
+
+def _labels(results, *outcomes):
+    return [f"{pod['namespace']}/{pod['name']}" for pod in results if pod["outcome"] in outcomes]
 
 
 def _held_node(task, mirror):

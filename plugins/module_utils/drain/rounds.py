@@ -63,18 +63,17 @@ class Rounds:
 
     def due(self, assessments, present, now):
         """Assessments whose pods are to be evicted now. present: {uid: pod} on the node. now: monotonic seconds."""
-        room, due = {}, []
+        budgets = {one.budget.uid: one.budget for one in assessments if one.budget}
+        room = {uid: self._room(standing, present, now) for uid, standing in budgets.items()}
+        due = []
         for one in sorted(assessments, key=lambda a: self.of(a.uid).count):
             if one.way in ("leave", "wait", "decide") or not self._may_try(one.uid, now):
                 continue
             if one.way in ("at_once", "ask"):
                 due.append(one)
             elif one.way == "budget":
-                standing = one.budget
-                if standing.uid not in room:
-                    room[standing.uid] = self._room(standing, present, now)
-                if room[standing.uid] > 0:
-                    room[standing.uid] -= 1
+                if room[one.budget.uid] > 0:
+                    room[one.budget.uid] -= 1
                     due.append(one)
             elif self._safety_due(one, now):
                 due.append(one)
@@ -109,14 +108,15 @@ class Rounds:
         return not tries.in_flight and not tries.fatal and now >= tries.not_before
 
     def _room(self, standing, present, now):
-        """Evictions that this status still allows."""
-        version, at = self._refused_at.get(standing.uid, (None, 0.0))
-        if version == standing.version and now < at + UNSEEN_S:
-            return 0
+        """Evictions that this status still allows. Asked for at every status, also where it allows none: each shows
+        which of those sent it has counted."""
         spent = self._spent.get(standing.uid, {})
         for uid, entry in list(spent.items()):
             if entry.name in standing.disrupted or self._is_settled(uid, entry, standing, present, now):
                 del spent[uid]
+        version, at = self._refused_at.get(standing.uid, (None, 0.0))
+        if version == standing.version and now < at + UNSEEN_S:
+            return 0
         return standing.allowed - len(spent)
 
     def _is_settled(self, uid, entry, standing, present, now):

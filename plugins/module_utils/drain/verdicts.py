@@ -113,23 +113,14 @@ def _assess_pod(pod, pdbs, daemonsets, options, now):
 def _terminating(pod, now):
     overdue = pods.overdue_s(pod, now)
     finalizers = tuple(pod["metadata"].get("finalizers") or ())
-    if overdue < STUCK_AFTER_S:
-        return Assessment(
-            pod, "free", "wait", f"is terminating, {max(0, -round(overdue))} s of grace left", "", _as(finalizers)
-        )
+    blocked_by = tuple(f"finalizer {name}" for name in finalizers)
     held = f", held by finalizers {', '.join(finalizers)}" if finalizers else ""
-    remedy = (
-        "see to whatever owns these finalizers"
-        if finalizers
-        else "look at the kubelet of its node: a volume or container may not come down"
-    )
-    return Assessment(
-        pod, "unknown", "wait", f"is terminating, {round(overdue)} s past its grace{held}", remedy, _as(finalizers)
-    )
-
-
-def _as(finalizers):
-    return tuple(f"finalizer {name}" for name in finalizers)
+    if overdue < STUCK_AFTER_S:
+        text = f"is terminating, {max(0, -round(overdue))} s of grace left{held}"
+        return Assessment(pod, "free", "wait", text, "", blocked_by)
+    text = f"is terminating, {round(overdue)} s past its grace{held}"
+    remedy = "see to whatever owns these finalizers" if finalizers else "look at its kubelet, volumes and containers"
+    return Assessment(pod, "unknown", "wait", text, remedy, blocked_by)
 
 
 def _under_budgets(pod, pdbs):

@@ -104,6 +104,17 @@ def test_a_status_counts_the_pod_out_after_a_while_even_if_no_later_one_comes():
     assert world.due(0.1 + rounds.SETTLED_S) == ["web-2"]
 
 
+def test_a_status_without_room_counts_too_so_the_next_room_is_used_at_once():
+    world = World(count=4, allowed=1)
+    world.due()
+    world.accept("web-0")
+    world.status("2", allowed=0, disrupted=["web-0"])
+    assert world.due(0.1) == []
+    world.leave("web-0")
+    world.status("4", allowed=1)
+    assert world.due(0.2) == ["web-1"]
+
+
 def test_an_eviction_in_flight_holds_its_room():
     world = World(count=4, allowed=1)
     world.due()
