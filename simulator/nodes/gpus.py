@@ -1,0 +1,108 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The machines under the nodes: their GPUs, the driver they have loaded, and what is broken about them."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from dataclasses import dataclass, field
+
+BUSES = ("1b", "43", "52", "61", "9d", "c3", "d1", "df")
+# Faults of hardware and of what runs on it, and the fields each may carry.
+FAULTS = {
+    "xid": {"xid": int, "gpu": int},
+    "weak_nvlink": {"gpu": int},
+    "memory_fail": {"gpu": int},
+    "hung_diag": {},
+    "no_return": {},
+    "driver_crashloop": {},
+    "validator_stuck": {},
+}
+# Xids after which the device plugin calls a GPU unhealthy (NVIDIA/k8s-device-plugin ignores 13 31 43 45 68 109).
+APPLICATION_XIDS = (13, 31, 43, 45, 68, 109)
+
+
+@dataclass
+class Gpu:
+    index: int
+    uuid: str
+    serial: str
+    bus: str
+    healthy: bool = True
+    xids: list = field(default_factory=list)
+
+    @property
+    def lost(self):
+        """Fallen off the bus: no tool sees it any more."""
+        return 79 in self.xids
+
+
+@dataclass
+class Machine:
+    """driver: loaded version, None while unloaded. wiped: disks erased. changes: what was done to it, oldest first."""
+
+    name: str
+    gpus: list
+    driver: str | None
+    product: str = "NVIDIA-H100-80GB-HBM3"
+    boot_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    alive: bool = True
+    faults: dict = field(default_factory=dict)
+    wiped: bool = False
+    changes: list = field(default_factory=list)
+    seed: int = 0
+
+    def visible(self):
+        return [gpu for gpu in self.gpus if not gpu.lost]
+
+    def healthy(self):
+        return [gpu for gpu in self.gpus if gpu.healthy]
+
+    def inject(self, kind, parameters):
+        """Raises KeyError for an unknown kind, ValueError for a wrong field."""
+        allowed = FAULTS[kind]
+        for name, value in parameters.items():
+            if name not in allowed or not isinstance(value, allowed[name]):
+                listed = ", ".join(f"{n} (a number)" for n in allowed) or "no fields"
+                raise ValueError(f"fault {kind} takes {listed}, not {name}={value!r}")
+        gpu = parameters.get("gpu", 0)
+        if not 0 <= gpu < max(1, len(self.gpus)):
+            raise ValueError(f"{self.name} has GPUs 0 to {len(self.gpus) - 1}, not {gpu}")
+        self.faults[kind] = {"gpu": gpu, **parameters} if "gpu" in allowed else dict(parameters)
+        if kind == "xid":
+            self.faults[kind].setdefault("xid", 79)
+            self.gpus[gpu].xids.append(self.faults[kind]["xid"])
+            if self.faults[kind]["xid"] not in APPLICATION_XIDS:
+                self.gpus[gpu].healthy = False
+
+    def clear(self):
+        self.faults.clear()
+        self.alive = True
+        for gpu in self.gpus:
+            gpu.healthy = True
+            gpu.xids.clear()
+
+    def noise(self, *words):
+        """A number in [-1, 1) that is the same for the same machine, seed and words."""
+        text = ":".join(map(str, (self.seed, self.name, *words)))
+        return int(hashlib.sha256(text.encode()).hexdigest()[:8], 16) / 2**31 - 1
+
+
+def make_machine(name, gpus, driver, product, seed):
+    digest = int(hashlib.sha256(name.encode()).hexdigest()[:8], 16) % 10**6
+    cards = [
+        Gpu(
+            index=i,
+            uuid=f"GPU-{uuid.uuid5(uuid.NAMESPACE_DNS, f'{name}/{i}')}",
+            serial=f"165{digest:06d}{i + 1:04d}",
+            bus=BUSES[i % len(BUSES)],
+        )
+        for i in range(gpus)
+    ]
+    return Machine(name, cards, driver if gpus else None, product, seed=seed)
+
+
+class Machines(dict):
+    """Machines by node name."""
