@@ -8,6 +8,8 @@ from __future__ import annotations
 from ansible_collections.gpuops.lifecycle.plugins.module_utils.drain import pods
 
 FIRST_INTERVAL_S, LONGEST_INTERVAL_S = 5, 30
+# Several budgets close in one moment: they make one line.
+CHANGE_INTERVAL_S = 1
 # Pods named in one line.
 NAMED = 4
 
@@ -22,7 +24,7 @@ def blocked_by(one, tries):
 
 def sentence(one, tries, returns=0):
     """Why one pod is still there, and what would help."""
-    text = f"{pods.label_of(one.pod)} {reason(one, tries, returns)}"
+    text = f"{pods.label_of(one.pod)}: {reason(one, tries, returns)}"
     return f"{text} ({one.remedy})" if one.remedy else text
 
 
@@ -47,7 +49,7 @@ class Reporter:
     def __init__(self, say):
         self._say = say
         self._last = None
-        self._next_at = 0.0
+        self._next_at = self._earliest = 0.0
         self._interval = FIRST_INTERVAL_S
 
     def report(self, pending, elapsed_s):
@@ -60,17 +62,17 @@ class Reporter:
             if one.way in ("hold_off", "decide") or tries.refusal
         }
         changed = self._last is None or not state <= self._last
-        if not changed and elapsed_s < self._next_at:
+        if elapsed_s < (self._earliest if changed else self._next_at):
             return
         self._interval = FIRST_INTERVAL_S if changed else min(self._interval * 2, LONGEST_INTERVAL_S)
-        self._last, self._next_at = state, elapsed_s + self._interval
+        self._last, self._next_at, self._earliest = state, elapsed_s + self._interval, elapsed_s + CHANGE_INTERVAL_S
         self._say(line(pending, elapsed_s))
 
 
 def line(pending, elapsed_s):
     """ "waits for 3 pods (12 s): …" — what is blocked comes first."""
     ordered = sorted(pending, key=lambda item: (item[0].way in ("wait", "at_once"), pods.label_of(item[0].pod)))
-    parts = [f"{pods.label_of(one.pod)} {reason(one, tries, returns)}" for one, tries, returns in ordered[:NAMED]]
+    parts = [f"{pods.label_of(one.pod)}: {reason(one, tries, returns)}" for one, tries, returns in ordered[:NAMED]]
     more = f"; and {len(pending) - NAMED} more" if len(pending) > NAMED else ""
     count = f"{len(pending)} pod{'s' if len(pending) > 1 else ''}"
     return f"waits for {count} ({round(elapsed_s)} s): {'; '.join(parts)}{more}"

@@ -367,7 +367,7 @@ def test_progress_names_what_is_waited_for():
     cluster = Cluster(node(), web(1), [pdb(allowed=0, needs=2, has=2, expected=3)])
     drain = Drain(cluster, timeout_s=0)
     assert drain.lines == [
-        "waits for 1 pod (0 s): shop/web-0 budget web allows no disruption: needs 2 healthy, has 2 of 3"
+        "waits for 1 pod (0 s): shop/web-0: budget web allows no disruption: needs 2 healthy, has 2 of 3"
     ]
 
 
