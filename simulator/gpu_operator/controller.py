@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 import time
 import traceback
@@ -60,9 +61,13 @@ class GpuOperator:
         if change is None:
             return
         plural, obj, old = change.resource.plural, change.object, change.old
-        if plural == "clusterpolicies" and (old is None or old.get("spec") != obj.get("spec")):
-            self._wake.set()
-        elif plural == "daemonsets" and (old is None or old["spec"] != obj["spec"]) and self._is_driver(obj):
+        if (
+            plural == "clusterpolicies"
+            and (old is None or old.get("spec") != obj.get("spec"))
+            or plural == "daemonsets"
+            and (old is None or old["spec"] != obj["spec"])
+            and self._is_driver(obj)
+        ):
             self._wake.set()
         elif plural == "nodes":
             watched = (keys.STATE, keys.SKIP)
@@ -88,10 +93,8 @@ class GpuOperator:
 
     async def run(self):
         while True:
-            try:
+            with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), self.settings.tick_s / self.clock.speed)
-            except asyncio.TimeoutError:
-                pass
             self._wake.clear()
             await self.clock.sleep(self.settings.transition_s)
             try:

@@ -100,7 +100,6 @@ class Kubelet:
         self._plays = []
         self._runs = {}
         self._tasks = set()
-        self._booted = {}
         store.subscribe(self._seen)
 
     def register(self, predicate, play):
@@ -110,8 +109,9 @@ class Kubelet:
         """
         self._plays.append((predicate, play))
 
-    def run_of(self, uid):
-        return self._runs.get(uid)
+    def stop(self):
+        for task in list(self._tasks):
+            task.cancel()
 
     async def run(self):
         """Heartbeats of all nodes."""

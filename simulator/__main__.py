@@ -1,0 +1,8 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+import sys
+
+from simulator.cli import main
+
+sys.exit(main())
