@@ -1,0 +1,87 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The operation `all_reduce_perf`: NCCL bandwidth over the GPUs of one node, judged against the site's limit."""
+
+from __future__ import annotations
+
+import re
+
+from ansible_collections.gpuops.lifecycle.plugins.module_utils.task import Failed
+from ansible_collections.gpuops.lifecycle.plugins.module_utils.validate import nccl, nccl_judge, options
+from ansible_collections.gpuops.lifecycle.plugins.module_utils.validate.verdict import unknown
+
+ARGUMENT_SPEC = {
+    **options.SHARED_SPEC,
+    "binary": dict(type="str", default="all_reduce_perf"),
+    "image": dict(type="str"),
+    "gpus": dict(type="int", required=True),
+    "min_busbw_gbps": dict(type="float"),
+    "limit_origin": dict(type="str", default="site"),
+    "min_bytes": dict(type="str", default="8"),
+    "max_bytes": dict(type="str", default="8G"),
+    "factor": dict(type="int", default=2),
+}
+TIMEOUT_S = 900
+UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
+
+
+def size(text):
+    """Bytes of "8", "512M" or "8G" (powers of 1024, as nccl-tests counts)."""
+    found = re.fullmatch(r"(\d+)([KMG]?)", str(text).strip().upper())
+    if not found:
+        raise Failed(f"{text!r} is not a size such as 8, 512M or 8G. Nothing was run.")
+    return int(found[1]) * UNITS[found[2]]
+
+
+def run(task):
+    """Returns verdict, cause, reasons[], busbw_gbps, curve[], baseline and how it was run."""
+    params = task.params
+    if params["gpus"] < 2:
+        raise Failed("gpus must be at least 2: one GPU has no partner to measure a bandwidth with. Nothing was run.")
+    if params["executor"] == "pod" and not params["image"]:
+        raise Failed(
+            "all_reduce_perf needs `image` (in a play: gpuops_nccl_image), an image with nccl-tests: NVIDIA publishes "
+            "none. Nothing was run. Build one from github.com/NVIDIA/nccl-tests, or use executor: host."
+        )
+    required = size(params["max_bytes"])
+    size(params["min_bytes"])
+    argv = command(params)
+    if task.check_mode:
+        return {
+            **options.planned("all_reduce_perf", argv),
+            "busbw_gbps": None,
+            "curve": [],
+            "baseline": _baseline(params),
+        }
+    execution = options.execute(task, "all_reduce_perf", argv, params["gpus"], params["timeout_s"] or TIMEOUT_S)
+    measured = nccl.read(execution.stdout)
+    if execution.problem:
+        verdict = unknown(execution.cause, execution.problem)
+    else:
+        verdict = nccl_judge.judge(measured, execution.rc, params["gpus"], required, params["min_busbw_gbps"])
+    largest = max(measured.rows, key=lambda row: row.bytes, default=None)
+    return options.answer(
+        task,
+        "all_reduce_perf",
+        verdict,
+        execution,
+        argv,
+        busbw_gbps=largest.busbw_gbps if largest else None,
+        average_busbw_gbps=measured.average_gbps,
+        curve=[{"bytes": row.bytes, "busbw_gbps": row.busbw_gbps} for row in measured.rows],
+        ranks=measured.ranks,
+        version=measured.version,
+        baseline=_baseline(params),
+    )
+
+
+def command(params):
+    return [
+        params["binary"], "-b", params["min_bytes"], "-e", params["max_bytes"],
+        "-f", str(params["factor"]), "-g", str(params["gpus"]),
+    ]  # fmt: skip
+
+
+def _baseline(params):
+    return {"min_busbw_gbps": params["min_busbw_gbps"], "origin": params["limit_origin"]}
