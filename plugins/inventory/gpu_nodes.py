@@ -7,7 +7,7 @@ DOCUMENTATION = r"""
 name: gpu_nodes
 short_description: GPU nodes of a Kubernetes cluster as inventory
 version_added: "0.1.0"
-author: The gpuops authors (@gpuops)
+author: The gpuops.lifecycle authors (@gpuops)
 description:
   - Lists the nodes that carry GPUs, with groups by product, pool, stage and qualification.
   - Each host has its labels and what decides about it as variables. No connection to a host is opened.

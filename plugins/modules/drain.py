@@ -21,7 +21,7 @@ description:
   - Static pods, pods of DaemonSets and finished pods stay.
   - In check mode nothing is written, and the result is that of M(gpuops.lifecycle.drain_info).
 author:
-  - The gpuops.lifecycle authors
+  - The gpuops.lifecycle authors (@gpuops)
 extends_documentation_fragment:
   - gpuops.lifecycle.connection
   - gpuops.lifecycle.attributes
@@ -64,6 +64,11 @@ options:
     description: How many evictions are sent at a time.
     type: int
     default: 16
+  lock_s:
+    description:
+      - Seconds after which a run that shows no life on this node may be taken over by another.
+    type: int
+    default: 30
 seealso:
   - module: gpuops.lifecycle.cordon
   - module: gpuops.lifecycle.drain_info

@@ -15,7 +15,7 @@ description:
     refused, so a verdict is a forecast.
   - A missing permission makes things V(unknown), never V(free), and does not fail the task.
 author:
-  - The gpuops.lifecycle authors
+  - The gpuops.lifecycle authors (@gpuops)
 extends_documentation_fragment:
   - gpuops.lifecycle.connection
   - gpuops.lifecycle.attributes.info

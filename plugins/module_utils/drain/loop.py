@@ -78,8 +78,7 @@ class Loop:
         """An eviction whose answer was lost has changed something after all when its pod leaves."""
         staying = {one.uid for one in self._assessed if one.way != "wait"}
         for uid in self._seen.keys() - staying:
-            refusal = self._rounds.of(uid).refusal
-            if refusal and refusal.unanswered:
+            if self._rounds.of(uid).unanswered:
                 self._task.changed = True
 
     def refused(self):
@@ -206,8 +205,7 @@ class Loop:
     def _result(self, one, there):
         tries = self._rounds.of(one.uid)
         if not there:
-            evicted = tries.accepted or bool(tries.refusal and tries.refusal.unanswered)
-            outcome = "evicted" if evicted else "gone"
+            outcome = "evicted" if tries.accepted or tries.unanswered else "gone"
         elif one.way == "leave":
             outcome = "skipped"
         else:

@@ -24,6 +24,7 @@ ARGUMENT_SPEC = {
     "owner": dict(type="str"),
     "timeout_s": dict(type="int"),
     "parallel": dict(type="int", default=16),
+    "lock_s": dict(type="int", default=30),
 }
 
 

@@ -30,12 +30,13 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 10
 
 @dataclass
 class Tries:
-    """What was tried on one pod. not_before: monotonic seconds."""
+    """What was tried on one pod. unanswered: one of the evictions may have taken effect. not_before: monotonic seconds."""
 
     count: int = 0
     in_flight: bool = False
     accepted: bool = False
     fatal: bool = False
+    unanswered: bool = False
     not_before: float = 0.0
     refusal: Optional[Refusal] = None
 
@@ -97,6 +98,7 @@ class Rounds:
         tries = self.of(one.uid)
         tries.in_flight, tries.refusal = False, refusal
         tries.fatal = refusal.kind == "fatal"
+        tries.unanswered = tries.unanswered or refusal.unanswered
         tries.not_before = now + self._pause_s(one, refusal, tries.count)
         if one.budget:
             self._spent.get(one.budget.uid, {}).pop(one.uid, None)

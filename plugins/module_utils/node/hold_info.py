@@ -34,12 +34,13 @@ def run(task):
         evidence = "current" if gate.current_pass(node, ledger) else newest["spec"].get("verdict", "unknown")
         evidence = "stale" if evidence == "pass" else evidence
     found = why.reasons(node, newest)
-    labels = node["metadata"].get("labels") or {}
+    labels, mine = node["metadata"].get("labels") or {}, hold.entry_of(node, owner)
     return {
         "node_uid": node["metadata"]["uid"],
         "schedulable": not hold.is_out(node),
         "foreign_cordon": hold.foreign_cordon(node),
-        "hold": hold.entry_of(node, owner) or {},
+        "hold": mine or {},
+        "releasable": bool(mine) and gate.by_record(node, mine, ledger).open,
         "others": [entry for entry in hold.entries(node) if entry["owner"] != owner],
         "reasons": found,
         "evidence": evidence,
