@@ -14,21 +14,30 @@ def _nothing(_obj):
     return
 
 
-def _pod(pod):
-    spec = pod["spec"]
-    for container in spec.get("containers") or []:
+def _template(spec):
+    """Of a pod's spec, also inside a workload."""
+    for container in [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]:
         container.setdefault("resources", {})
         container.setdefault("terminationMessagePath", "/dev/termination-log")
         container.setdefault("terminationMessagePolicy", "File")
-        container.setdefault("imagePullPolicy", "IfNotPresent")
+        tag = container.get("image", "").rpartition("/")[2].partition(":")[2]
+        container.setdefault("imagePullPolicy", "Always" if tag in ("", "latest") else "IfNotPresent")
     for field, value in (
         ("restartPolicy", "Always"),
         ("terminationGracePeriodSeconds", 30),
         ("dnsPolicy", "ClusterFirst"),
-        ("serviceAccountName", "default"),
-        ("serviceAccount", "default"),
         ("securityContext", {}),
         ("schedulerName", "default-scheduler"),
+    ):
+        spec.setdefault(field, value)
+
+
+def _pod(pod):
+    spec = pod["spec"]
+    _template(spec)
+    for field, value in (
+        ("serviceAccountName", "default"),
+        ("serviceAccount", "default"),
         ("priority", 0),
         ("enableServiceLinks", True),
         ("preemptionPolicy", "PreemptLowerPriority"),
@@ -55,10 +64,20 @@ def _namespace(namespace):
 
 def _replicated(workload):
     workload["spec"].setdefault("replicas", 1)
+    _template((workload["spec"].get("template") or {}).get("spec") or {})
     workload["status"] = {"replicas": 0}
 
 
+def _deployment(deployment):
+    rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": "25%"}}
+    deployment["spec"].setdefault("strategy", rolling)
+    deployment["spec"].setdefault("revisionHistoryLimit", 10)
+    deployment["spec"].setdefault("progressDeadlineSeconds", 600)
+    _replicated(deployment)
+
+
 def _daemonset(daemonset):
+    _template(daemonset["spec"]["template"]["spec"])
     daemonset["spec"].setdefault("updateStrategy", {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}})
     daemonset["status"] = {
         "currentNumberScheduled": 0,
@@ -89,7 +108,7 @@ _BY_PLURAL = {
     "pods": _pod,
     "nodes": _node,
     "namespaces": _namespace,
-    "deployments": _replicated,
+    "deployments": _deployment,
     "replicasets": _replicated,
     "statefulsets": _replicated,
     "replicationcontrollers": _replicated,

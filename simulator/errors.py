@@ -20,13 +20,13 @@ class ApiError(Exception):
         self.body = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message}
         if reason:
             self.body["reason"] = reason
-        if found:
+        if found or details is not None:
             self.body["details"] = found
         self.body["code"] = code
 
 
 def details(resource, name, kind=None):
-    found = {"name": name}
+    found = {"name": name} if name else {}
     if resource.group:
         found["group"] = resource.group
     found["kind"] = kind or resource.plural
@@ -53,6 +53,28 @@ def method_not_allowed():
 
 def bad_request(message):
     return ApiError(400, "BadRequest", message)
+
+
+def wrong_kind(body, resource):
+    """A body of another kind than its path."""
+    version = (body.get("apiVersion") or "").rpartition("/")[2]
+    internal = "core" if not resource.group else resource.group.split(".")[0]
+    said = f'{body["kind"]} in version "{body.get("apiVersion")}" cannot be handled as a {resource.kind}'
+    return bad_request(
+        f"{said}: converting ({version}.{body['kind']}) to ({internal}.{resource.kind}): unknown conversion"
+    )
+
+
+def unsupported_media_type(accepted):
+    text = "the body of the request was in an unknown format - accepted media types include: "
+    return ApiError(415, "UnsupportedMediaType", text + ", ".join(accepted))
+
+
+def options_invalid(kind, reason, field, text):
+    """422 for a query parameter, as ListOptions or PatchOptions."""
+    found = {"group": "meta.k8s.io", "kind": kind}
+    message = f'{kind}.meta.k8s.io "" is invalid: {field}: {text}'
+    return ApiError(422, "Invalid", message, causes=[(reason, text, field)], details=found)
 
 
 def conflict(resource, name):

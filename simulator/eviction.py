@@ -8,9 +8,11 @@ So an eviction with a wrong UID is refused with 409 and has spent budget all the
 
 from __future__ import annotations
 
-from simulator.errors import ApiError, bad_request, not_found
+from simulator.errors import ApiError, bad_request, not_found, wrong_kind
 from simulator.objects import condition, set_condition
+from simulator.resources import Resource
 
+Eviction = Resource("policy", "v1", "evictions", "Eviction")
 REFUSED = "Cannot evict pod as it would violate the pod's disruption budget."
 
 
@@ -42,8 +44,7 @@ def evict(store, namespace, name, eviction, dry_run=False):
 
 def _check_body(store, namespace, name, eviction):
     if eviction.get("kind", "Eviction") != "Eviction":
-        said = f'{eviction["kind"]} in version "{eviction.get("apiVersion")}"'
-        raise bad_request(f"{said} cannot be handled as a Eviction: converting to Eviction: unknown conversion")
+        raise wrong_kind(eviction, Eviction)
     if (eviction.get("metadata") or {}).get("name") != name:
         raise bad_request("name in URL does not match name in Eviction object")
     if store.get("namespaces", namespace) is None:

@@ -33,8 +33,8 @@ def labels_of(obj):
 
 def parse_labels(text):
     tests = []
-    if re.search(r"\s(in|notin)\s+[^(\s]", text):
-        raise bad_request("unable to parse requirement: found no '(' after in/notin")
+    if found := re.search(r"\s(?:in|notin)\s+([^(\s]\S*)", text):
+        raise bad_request(f"unable to parse requirement: found '{found[1]}' expected: '('")
     for part in re.findall(r"[^,(]+(?:\([^)]*\))?", text):
         part = part.strip().strip(",")
         if part:

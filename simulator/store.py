@@ -20,7 +20,17 @@ import orjson
 from simulator import resources as known
 from simulator.api import validation
 from simulator.defaults import apply_defaults
-from simulator.errors import ApiError, already_exists, bad_request, conflict, details, invalid, not_found, precondition
+from simulator.errors import (
+    ApiError,
+    already_exists,
+    bad_request,
+    conflict,
+    details,
+    invalid,
+    not_found,
+    precondition,
+    wrong_kind,
+)
 from simulator.eviction import evict as evict_pod
 from simulator.objects import clone, key_of
 from simulator.selectors import by_object
@@ -48,6 +58,7 @@ class Store:
 
     def reset(self):
         self.version = getattr(self, "version", 100)
+        self.compacted = self.version
         self._resources = {(r.group, r.plural): r for r in known.built_in()}
         self._objects = collections.defaultdict(dict)
         self._bytes = {}
@@ -129,10 +140,7 @@ class Store:
         obj = clone(body)
         metadata = obj.setdefault("metadata", {})
         if obj.get("kind", resource.kind) != resource.kind:
-            said = f'{obj["kind"]} in version "{obj.get("apiVersion")}"'
-            raise bad_request(
-                f"{said} cannot be handled as a {resource.kind}: converting to {resource.kind}: unknown conversion"
-            )
+            raise wrong_kind(obj, resource)
         obj["apiVersion"], obj["kind"] = resource.group_version, resource.kind
         if resource.namespaced:
             self._check_namespace(resource, metadata, namespace)
@@ -201,6 +209,8 @@ class Store:
             else:
                 metadata.pop(field, None)
         new["apiVersion"], new["kind"] = resource.group_version, resource.kind
+        if "spec" in current and not resource.crd:
+            new.setdefault("spec", {})
         new = self._split_status(resource, current, new, subresource)
         if (
             resource.plural == "pods"

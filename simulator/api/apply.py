@@ -8,7 +8,7 @@ from __future__ import annotations
 import yaml
 
 from simulator.api import patches
-from simulator.errors import ApiError, bad_request, invalid
+from simulator.errors import ApiError, bad_request, options_invalid
 from simulator.objects import clone
 
 
@@ -17,12 +17,7 @@ def server_side(store, resource, namespace, name, current, raw, options, subreso
     manager = options.get("fieldManager")
     if not manager:
         text = "Required value: is required for apply patch"
-        kind = type(
-            "PatchOptions",
-            (),
-            {"group": "meta.k8s.io", "kind": "PatchOptions", "full_kind": "PatchOptions.meta.k8s.io"},
-        )
-        raise invalid(kind, "", [("FieldValueRequired", "fieldManager", text)])
+        raise options_invalid("PatchOptions", "FieldValueRequired", "fieldManager", text)
     try:
         wanted = yaml.safe_load(raw)
     except yaml.YAMLError as error:
@@ -65,6 +60,8 @@ def _leaves(value, path=()):
                 item = {
                     k: v for k, v in item.items() if k in ("labels", "annotations", "finalizers", "ownerReferences")
                 }
+                if not item:
+                    continue
             found |= _leaves(item, (*path, key))
         return found
     return {path} if path else set()

@@ -16,6 +16,10 @@ from simulator.errors import unknown_path, unknown_resource
 VERSION = {
     "major": "1",
     "minor": "36",
+    "emulationMajor": "1",
+    "emulationMinor": "36",
+    "minCompatibilityMajor": "1",
+    "minCompatibilityMinor": "35",
     "gitVersion": "v1.36.3+simulator",
     "gitCommit": "",
     "gitTreeState": "clean",
@@ -30,6 +34,7 @@ SUBRESOURCE_KINDS = {
     "scale": ("autoscaling", "v1", "Scale"),
     "binding": ("", "v1", "Binding"),
 }
+SUBRESOURCE_VERBS = {"eviction": ["create"], "binding": ["create"], "log": ["get"], "finalize": ["update"]}
 REVIEWS = ("selfsubjectaccessreviews", "selfsubjectrulesreviews")
 
 
@@ -72,13 +77,15 @@ def resources(store, group, version):
     listed = []
     for resource in found:
         listed.append(_entry(resource))
-        if resource.status:
-            listed.append(_subresource(resource, "status", (resource.group, resource.version, resource.kind)))
-        for name in resource.subresources:
-            kind = SUBRESOURCE_KINDS.get(name, (resource.group, resource.version, resource.kind))
-            listed.append(_subresource(resource, name, kind))
-    group_version = f"{group}/{version}" if group else version
-    return _reply({"kind": "APIResourceList", "groupVersion": group_version, "resources": listed})
+        listed += [_subresource(resource, name) for name in _subresources(resource)]
+    head = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": f"{group}/{version}"}
+    if not group:
+        head = {"kind": "APIResourceList", "groupVersion": version}
+    return _reply({**head, "resources": listed})
+
+
+def _subresources(resource):
+    return sorted((*resource.subresources, *(("status",) if resource.status else ())))
 
 
 def _entry(resource):
@@ -96,20 +103,12 @@ def _entry(resource):
     return entry
 
 
-def _subresource(resource, name, kind):
-    return {
-        "name": f"{resource.plural}/{name}",
-        "singularName": "",
-        "namespaced": resource.namespaced,
-        "group": kind[0],
-        "version": kind[1],
-        "kind": kind[2],
-        "verbs": ["create"]
-        if name in ("eviction", "binding")
-        else ["get"]
-        if name == "log"
-        else ["get", "patch", "update"],
-    }
+def _subresource(resource, name):
+    entry = {"name": f"{resource.plural}/{name}", "singularName": "", "namespaced": resource.namespaced}
+    group, version, kind = SUBRESOURCE_KINDS.get(name, ("", "", resource.kind))
+    if version:
+        entry.update(group=group, version=version)
+    return {**entry, "kind": kind, "verbs": SUBRESOURCE_VERBS.get(name, ["get", "patch", "update"])}
 
 
 def _aggregated(store, root):
@@ -119,7 +118,7 @@ def _aggregated(store, root):
             continue
         items.append(
             {
-                "metadata": {"name": group, "creationTimestamp": None},
+                "metadata": {"name": group},
                 "versions": [_aggregated_version(store, group, v) for v in reversed(versions)],
             }
         )
@@ -135,15 +134,16 @@ def _aggregated_version(store, group, version):
             continue
         entry = {
             "resource": resource.plural,
-            "responseKind": {"group": group, "version": version, "kind": resource.kind},
+            "responseKind": {"group": "", "version": "", "kind": resource.kind},
             "scope": "Namespaced" if resource.namespaced else "Cluster",
             "singularResource": resource.kind.lower(),
             "verbs": VERBS,
-            "shortNames": list(resource.short),
-            "categories": list(resource.categories),
         }
-        names = (["status"] if resource.status else []) + list(resource.subresources)
-        if names:
+        if resource.short:
+            entry["shortNames"] = list(resource.short)
+        if resource.categories:
+            entry["categories"] = list(resource.categories)
+        if names := _subresources(resource):
             entry["subresources"] = [_aggregated_subresource(resource, name) for name in names]
         listed.append(entry)
     if group == "authorization.k8s.io":
@@ -155,8 +155,8 @@ def _aggregated_version(store, group, version):
 
 
 def _aggregated_subresource(resource, name):
-    group, version, kind = SUBRESOURCE_KINDS.get(name, (resource.group, resource.version, resource.kind))
-    verbs = ["create"] if name in ("eviction", "binding") else ["get", "patch", "update"]
+    group, version, kind = SUBRESOURCE_KINDS.get(name, ("", "", resource.kind))
+    verbs = SUBRESOURCE_VERBS.get(name, ["get", "patch", "update"])
     return {"subresource": name, "responseKind": {"group": group, "version": version, "kind": kind}, "verbs": verbs}
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import collections
+import json
 import re
 import uuid
 
@@ -15,6 +16,7 @@ import orjson
 from aiohttp import web
 
 from simulator.api import tables
+from simulator.api.decoding import json_error
 from simulator.errors import ApiError, bad_request
 from simulator.objects import key_of
 from simulator.selectors import parse_fields, parse_labels
@@ -37,10 +39,12 @@ class Pages:
 
     def get(self, token):
         try:
-            snapshot, start = base64.urlsafe_b64decode(token).decode().split(":")
-            start = int(start)
-        except ValueError as error:
-            raise bad_request("continue key is not valid: " + str(error)) from error
+            raw = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+            found = json.loads(raw)
+            snapshot, start = found["snapshot"], int(found["start"])
+        except (ValueError, KeyError, TypeError) as error:
+            text = "invalid continue token: continue key is not valid: "
+            raise bad_request(text + (json_error(raw) or "incomplete")) from error
         if snapshot not in self._kept:
             text = "The provided continue parameter is too old to display a consistent list result."
             raise ApiError(410, "Expired", text)
@@ -51,7 +55,7 @@ class Pages:
 
 
 def token(snapshot, start):
-    return base64.urlsafe_b64encode(f"{snapshot}:{start}".encode()).decode()
+    return base64.urlsafe_b64encode(orjson.dumps({"snapshot": snapshot, "start": start})).decode().rstrip("=")
 
 
 def matcher(resource, namespace, query):
@@ -78,12 +82,13 @@ def select(store, resource, namespace, query):
 async def answer(store, pages, request, resource, namespace):
     query, accept = request.query, request.headers.get("Accept", "")
     version = query.get("resourceVersion", "")
-    try:
-        limit = 0 if version == "0" else int(query.get("limit") or 0)
-        ahead = int(version or 0) > store.version
-    except ValueError as error:
-        raise bad_request(f'strconv.ParseInt: parsing "{error.args[0].split(": ")[-1]}": invalid syntax') from error
-    if ahead:
+    if version and not version.isdigit():
+        text = f'resourceVersion: Invalid value: "{version}": strconv.ParseUint: parsing "{version}": invalid syntax'
+        raise bad_request(f"invalid resource version: {text}")
+    if not (query.get("limit") or "0").isdigit():
+        raise bad_request(f'strconv.ParseInt: parsing "{query["limit"]}": invalid syntax')
+    limit = 0 if version == "0" else int(query.get("limit") or 0)
+    if int(version or 0) > store.version:
         await asyncio.sleep(3)
         text = f"Timeout: Too large resource version: {version}, current: {store.version}"
         raise ApiError(504, "Timeout", text, 1, [("ResourceVersionTooLarge", "Too large resource version")])

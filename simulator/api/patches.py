@@ -11,9 +11,10 @@ from simulator.objects import clone
 MERGE_KEYS = {
     "containers": "name", "initContainers": "name", "env": "name", "volumes": "name", "volumeMounts": "mountPath",
     "conditions": "type", "ownerReferences": "uid", "addresses": "type", "imagePullSecrets": "name",
-    "ports": "containerPort", "hostAliases": "ip", "topologySpreadConstraints": "topologyKey",
+    "hostAliases": "ip", "topologySpreadConstraints": "topologyKey", "ephemeralContainers": "name",
+    "volumeDevices": "devicePath", "schedulingGates": "name", "resourceClaims": "name", "podIPs": "ip", "hostIPs": "ip",
 }  # fmt: skip
-MERGE_SETS = {"finalizers"}
+MERGE_SETS = {"finalizers", "podCIDRs"}
 
 
 def merge(target, patch):
@@ -47,6 +48,10 @@ def strategic(target, patch):
         elif isinstance(value, list) and key in MERGE_SETS:
             old = list(target.get(key) or [])
             target[key] = old + [x for x in value if x not in old]
+        elif isinstance(value, list) and key == "ports" and all(isinstance(x, dict) for x in value):
+            # Containers and Services merge their ports by different keys.
+            by = "containerPort" if any("containerPort" in x for x in value) else "port"
+            target[key] = _merge_list(target.get(key), value, by)
         elif isinstance(value, list) and key in MERGE_KEYS and all(isinstance(x, dict) for x in value):
             target[key] = _merge_list(target.get(key), value, MERGE_KEYS[key])
         elif isinstance(value, dict):
@@ -59,6 +64,7 @@ def strategic(target, patch):
 def _merge_list(old, new, key):
     if any(item.get("$patch") == "replace" for item in new):
         return [item for item in new if "$patch" not in item]
+    before = [item.get(key) for item in old or []]
     merged = [clone(item) for item in old or []]
     for item in new:
         if key not in item:
@@ -71,7 +77,19 @@ def _merge_list(old, new, key):
             merged.append(item)
         else:
             merged[at] = strategic(merged[at], item)
-    return merged
+    return _ordered(merged, before, [item[key] for item in new], key)
+
+
+def _ordered(merged, before, patched, key):
+    """As mergeSortedSlice of apimachinery has it: new items stand in front of those the patch did not name."""
+    left = [item for item in merged if item[key] not in patched]
+    right = [item for item in merged if item[key] in patched]
+    found = []
+    while left and right:
+        both = left[0][key] in before and right[0][key] in before
+        first = left if both and before.index(left[0][key]) < before.index(right[0][key]) else right
+        found.append(first.pop(0))
+    return found + left + right
 
 
 def json_patch(document, operations):

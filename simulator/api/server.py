@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import traceback
 
@@ -12,7 +13,7 @@ import orjson
 import yaml
 from aiohttp import web
 
-from simulator.api import apply, discovery, lists, patches, tables, validation, watches
+from simulator.api import apply, decoding, discovery, lists, patches, tables, watches
 from simulator.api.access import Access
 from simulator.api.requests import RequestLog
 from simulator.errors import (
@@ -24,8 +25,8 @@ from simulator.errors import (
     not_found,
     unknown_path,
     unknown_resource,
+    unsupported_media_type,
 )
-from simulator.resources import schema_of
 
 JSON = "application/json"
 MERGE, STRATEGIC = "application/merge-patch+json", "application/strategic-merge-patch+json"
@@ -73,7 +74,9 @@ class ApiServer:
             return discovery.openapi(self.store, parts)
         accept = request.headers.get("Accept", "*/*")
         if not re.search(r"json|\*/\*|application/\*|yaml|as=", accept):
-            raise ApiError(406, "NotAcceptable", "only the following media types are accepted: application/json")
+            known = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+            text = f"406: Not Acceptable\n\nAvailable representations: {known}"
+            raise ApiError(406, "NotAcceptable", text, details={})
         if parts[0] not in ("api", "apis"):
             raise unknown_path()
         if len(parts) < (2 if parts[0] == "api" else 3):
@@ -96,7 +99,9 @@ class ApiServer:
             namespace, rest = rest[1], rest[2:]
         resource = self.store.resource(rest[0], group)
         if resource is None or resource.version != version:
-            raise unknown_path() if group and resource is None and len(rest) == 0 else unknown_resource()
+            # Groups of custom resources are served by another handler, which answers in plain text.
+            custom = any(r.crd for r in self.store.resources if r.group == group)
+            raise unknown_path() if custom else unknown_resource()
         name, subresource = (rest[1] if len(rest) > 1 else ""), "/".join(rest[2:])
         if (
             subresource
@@ -118,7 +123,8 @@ class ApiServer:
         if request.method == "POST":
             if resource.namespaced and not namespace:
                 raise method_not_allowed()
-            body, warnings = self._checked(resource, await read_body(request), query)
+            body = await read_body(request, kind=resource.kind)
+            body, warnings = decoding.checked(resource, body, query.get("fieldValidation", "Warn"))
             created = self.store.create(resource, body, namespace, query.get("dryRun") == "All")
             return reply(created, 201, warnings)
         if request.method == "DELETE":
@@ -167,11 +173,12 @@ class ApiServer:
 
     def _formatted(self, request, obj):
         if "yaml" in request.headers.get("Accept", ""):
-            return web.Response(text=yaml.safe_dump(obj, sort_keys=False), content_type="application/yaml")
+            return web.Response(text=yaml.safe_dump(obj), content_type="application/yaml")
         return reply(obj)
 
     async def _put(self, request, resource, current, name, subresource, dry_run):
-        body, warnings = self._checked(resource, await read_body(request), request.query)
+        body = await read_body(request, kind=resource.kind)
+        body, warnings = decoding.checked(resource, body, request.query.get("fieldValidation", "Warn"))
         if resource.plural == "leases" and not (body.get("metadata") or {}).get("resourceVersion"):
             text = "Invalid value: 0: must be specified for an update"
             error = invalid(resource, name, [("FieldValueInvalid", "metadata.resourceVersion", text)])
@@ -198,34 +205,18 @@ class ApiServer:
             options = dict(request.query)
             applied = apply.server_side(self.store, resource, namespace, name, current, raw, options, subresource)
             return reply(applied, 200 if current else 201)
-        allowed = {JSON_PATCH, MERGE} | (set() if resource.crd else {STRATEGIC})
-        if kind not in allowed:
-            text = "the body of the request was in an unknown format - accepted media types include: "
-            accepted = (
-                f"{JSON_PATCH}, {MERGE}, {APPLY}" if resource.crd else f"{JSON_PATCH}, {MERGE}, {STRATEGIC}, {APPLY}"
-            )
-            raise ApiError(415, "UnsupportedMediaType", text + accepted, details={})
+        if kind not in (JSON_PATCH, MERGE) and (resource.crd or kind != STRATEGIC):
+            if resource.crd:
+                raise unsupported_media_type([JSON_PATCH, MERGE, APPLY])
+            raise ApiError(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
         try:
             patch = orjson.loads(raw)
         except orjson.JSONDecodeError as error:
-            raise bad_request(f"error decoding patch: {error}") from error
+            raise bad_request(f"error decoding patch: {decoding.json_error(raw)}") from error
         how = {JSON_PATCH: patches.json_patch, MERGE: patches.merge, STRATEGIC: patches.strategic}[kind]
-        new, warnings = self._checked(resource, how(current, patch), request.query)
+        mode = request.query.get("fieldValidation", "Warn")
+        new, warnings = decoding.checked(resource, how(current, patch), mode, patched=True)
         return reply(self.store.update(resource, current, new, subresource, dry_run), 200, warnings)
-
-    def _checked(self, resource, body, query):
-        """Custom resources lose fields their schema does not know: silently, with a warning, or refused (Strict)."""
-        if not resource.crd:
-            return body, []
-        kept, dropped = validation.prune(schema_of(resource), body)
-        mode = query.get("fieldValidation", "Warn")
-        if dropped and mode == "Strict":
-            listed = ", ".join(f'unknown field "{path}"' for path in dropped)
-            name = (body.get("metadata") or {}).get("name", "")
-            message = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
-            error = ApiError(422 if name else 400, "Invalid", f"{message}strict decoding error: {listed}", details={})
-            raise error
-        return kept, [f'unknown field "{path}"' for path in dropped] if mode == "Warn" else []
 
     async def _scale(self, request, resource, current):
         metadata = current["metadata"]
@@ -294,22 +285,22 @@ def refusal(error):
 def reply(obj, status=200, warnings=()):
     response = web.Response(body=orjson.dumps(obj), status=status, content_type=JSON)
     for warning in warnings:
-        response.headers.add("Warning", f'299 - "{warning}"'.replace('\\"', '"').replace('d "', 'd \\"', 1))
+        response.headers.add("Warning", f"299 - {json.dumps(warning)}")
     return response
 
 
-async def read_body(request, default=None):
+async def read_body(request, default=None, kind="Object"):
     raw = await request.read()
     if not raw and default is not None:
         return default
-    kind = request.content_type
-    if "yaml" in kind:
+    sent = request.content_type
+    if "yaml" in sent:
         return yaml.safe_load(raw)
-    if kind != JSON and not kind.endswith("+json") and kind != "application/octet-stream":
-        text = "the body of the request was in an unknown format - accepted media types include: application/json, "
-        raise ApiError(415, "UnsupportedMediaType", text + "application/yaml", details={})
+    if sent != JSON and not sent.endswith("+json") and sent != "application/octet-stream":
+        raise unsupported_media_type([JSON, "application/yaml", "application/vnd.kubernetes.protobuf"])
     try:
         return orjson.loads(raw)
     except orjson.JSONDecodeError as error:
-        text = "the object provided is unrecognized (must be of type Object): couldn't get version/kind; json parse error: "
-        raise bad_request(f"{text}{error}") from error
+        text = f"the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: "
+        shown = raw[:100].decode(errors="replace")
+        raise bad_request(f"{text}{decoding.json_error(raw)} ({shown})") from error

@@ -85,6 +85,7 @@ def _number(path):
         text = dig(obj, path)
         return int(text) if text else 0
 
+    read.type = "integer"
     return read
 
 
@@ -208,6 +209,11 @@ def columns_of(resource):
     return COLUMNS.get(resource.plural, [("Age", 0, age)])
 
 
+def _heading(name, priority, read):
+    kind = getattr(read, "type", "string")
+    return {"name": name, "type": kind, "format": "", "description": "", "priority": priority}
+
+
 def table(resource, objects, meta):
     """meta.k8s.io/v1 Table of the objects."""
     columns = columns_of(resource)
@@ -218,7 +224,7 @@ def table(resource, objects, meta):
         "metadata": meta,
         "columnDefinitions": [
             head,
-            *({"name": n, "type": "string", "format": "", "description": "", "priority": p} for n, p, _read in columns),
+            *(_heading(name, priority, read) for name, priority, read in columns),
         ],
         "rows": [
             {

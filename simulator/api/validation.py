@@ -5,15 +5,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 
-from simulator.errors import ApiError, invalid
+from simulator.errors import invalid
 from simulator.resources import schema_of
 
 LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
-MICRO_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+(Z|[+-]\d\d:\d\d)")
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+RULES_NOT_CHECKED = (
+    "some validation rules were not checked because the object was invalid; correct the existing errors to complete "
+    "validation"
+)
 LABEL_RULE = (
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end "
     "with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
@@ -35,7 +39,11 @@ def check(resource, obj, old=None):
     """Raise the 422 for an object about to be stored (`old`: the version before, None on create)."""
     causes = [*_metadata(obj, old), *_BY_PLURAL.get(resource.plural, lambda _o: [])(obj)]
     if resource.crd:
-        causes += list(_schema(schema_of(resource), obj, old, ""))
+        schema = schema_of(resource)
+        found = list(_schema(schema, obj, old, ""))
+        if any(reason != "FieldValueInvalid" for reason, _field, _text in found) and any(_rules(schema, "")):
+            found.append(("FieldValueInvalid", "<nil>", f"Invalid value: null: {RULES_NOT_CHECKED}"))
+        causes += found
     if causes:
         raise invalid(resource, obj["metadata"]["name"], causes)
 
@@ -60,13 +68,6 @@ def _metadata(obj, old):
 
 def _node(node):
     spec = node.get("spec") or {}
-    if not isinstance(spec.get("unschedulable", False), bool):
-        raise ApiError(
-            422,
-            "Invalid",
-            f'"" is invalid: patch: Invalid value: "": json: cannot unmarshal {type(spec["unschedulable"]).__name__} '
-            "into Go struct field NodeSpec.spec.unschedulable of type bool",
-        )
     seen = set()
     for i, taint in enumerate(spec.get("taints") or []):
         if taint.get("effect") not in EFFECTS:
@@ -77,10 +78,12 @@ def _node(node):
             )
         identity = (taint.get("key"), taint.get("effect"))
         if identity in seen:
+            shown = {"Key": taint.get("key"), "Value": taint.get("value", ""), "Effect": taint.get("effect")}
+            shown["TimeAdded"] = taint.get("timeAdded")
             yield (
                 "FieldValueDuplicate",
                 f"metadata.taints[{i}]",
-                "Duplicate value: taints must be unique by key and effect pair",
+                f"Duplicate value: {json.dumps(shown, separators=(',', ':'))}: taints must be unique by key and effect pair",
             )
         seen.add(identity)
 
@@ -88,7 +91,11 @@ def _node(node):
 def _budget(pdb):
     spec = pdb["spec"]
     if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
-        yield "FieldValueInvalid", "spec", "Invalid value: minAvailable and maxUnavailable cannot be both set"
+        shown = {"MinAvailable": spec["minAvailable"], "Selector": spec.get("selector")}
+        shown["MaxUnavailable"] = spec["maxUnavailable"]
+        shown["UnhealthyPodEvictionPolicy"] = spec.get("unhealthyPodEvictionPolicy")
+        value = json.dumps(shown, separators=(",", ":"))
+        yield "FieldValueInvalid", "spec", f"Invalid value: {value}: minAvailable and maxUnavailable cannot be both set"
 
 
 def _lease(lease):
@@ -96,10 +103,6 @@ def _lease(lease):
     seconds = spec.get("leaseDurationSeconds")
     if seconds is not None and seconds <= 0:
         yield "FieldValueInvalid", "spec.leaseDurationSeconds", f"Invalid value: {seconds}: must be greater than 0"
-    for field in ("renewTime", "acquireTime"):
-        if spec.get(field) is not None and not MICRO_TIME.fullmatch(spec[field]):
-            text = f'parsing time "{spec[field]}" as "2006-01-02T15:04:05.000000Z07:00"'
-            raise ApiError(422, "Invalid", f'Lease.coordination.k8s.io "" is invalid: patch: Invalid value: {text}')
 
 
 def _custom_definition(crd):

@@ -12,7 +12,7 @@ import orjson
 from aiohttp import web
 
 from simulator.api import lists, tables
-from simulator.errors import ApiError, invalid
+from simulator.errors import ApiError, options_invalid
 
 BOOKMARK_EVERY_S = 60
 
@@ -73,10 +73,7 @@ async def _follow(store, resource, query, queue, response):
 def _check(query, version, initial):
     if initial and query.get("resourceVersionMatch") != "NotOlderThan":
         text = "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-        options = type(
-            "ListOptions", (), {"group": "meta.k8s.io", "kind": "ListOptions", "full_kind": "ListOptions.meta.k8s.io"}
-        )
-        raise invalid(options, "", [("FieldValueForbidden", "resourceVersionMatch", text)])
+        raise options_invalid("ListOptions", "FieldValueForbidden", "resourceVersionMatch", text)
     if version and not version.isdigit():
         text = f'resourceVersion: Invalid value: "{version}": strconv.ParseUint: parsing "{version}": invalid syntax'
         raise ApiError(500, "", text)
@@ -91,8 +88,8 @@ def _first(store, resource, namespace, query, match, changes, as_table):
         return [*lines, bookmark(store, resource, initial_end=True)] if initial else lines
     wanted = int(version)
     forgotten = len(changes) == changes.maxlen and wanted < changes[0].version - 1
-    if forgotten or wanted < getattr(store, "compacted", 0):
-        oldest = changes[0].version if changes else store.version
+    if forgotten or wanted < store.compacted:
+        oldest = changes[0].version if forgotten else store.compacted
         status = ApiError(410, "Expired", f"too old resource version: {wanted} ({oldest})").body
         return [orjson.dumps({"type": "ERROR", "object": status}) + b"\n"]
     return [text for c in changes if c.version > wanted and (text := event(store, c, match, as_table))]
