@@ -7,7 +7,14 @@ from __future__ import annotations
 
 
 def apply_defaults(resource, obj):
-    _BY_PLURAL.get(resource.plural, _nothing)(obj)
+    """On create: the spec, the first status, and labels that belong to the new object."""
+    fill_spec(resource, obj)
+    _CREATED.get(resource.plural, _nothing)(obj)
+
+
+def fill_spec(resource, obj):
+    """On every write, so that writing an object back without its defaults is no change."""
+    _SPECS.get(resource.plural, _nothing)(obj)
 
 
 def _nothing(_obj):
@@ -47,7 +54,10 @@ def _pod(pod):
     for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
         if not any(t.get("key") in (key, None) and t.get("effect") in ("NoExecute", None) for t in tolerations):
             tolerations.append({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300})
-    asks = any((c.get("resources") or {}).get("requests") for c in spec.get("containers") or [])
+
+
+def _new_pod(pod):
+    asks = any((c.get("resources") or {}).get("requests") for c in pod["spec"].get("containers") or [])
     pod["status"] = {"phase": "Pending", "qosClass": "Burstable" if asks else "BestEffort"}
 
 
@@ -65,6 +75,9 @@ def _namespace(namespace):
 def _replicated(workload):
     workload["spec"].setdefault("replicas", 1)
     _template((workload["spec"].get("template") or {}).get("spec") or {})
+
+
+def _new_replicated(workload):
     workload["status"] = {"replicas": 0}
 
 
@@ -79,6 +92,9 @@ def _deployment(deployment):
 def _daemonset(daemonset):
     _template(daemonset["spec"]["template"]["spec"])
     daemonset["spec"].setdefault("updateStrategy", {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}})
+
+
+def _new_daemonset(daemonset):
     daemonset["status"] = {
         "currentNumberScheduled": 0,
         "numberMisscheduled": 0,
@@ -104,15 +120,23 @@ def _budget(pdb):
     pdb["status"] = {"currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0}
 
 
-_BY_PLURAL = {
+_SPECS = {
     "pods": _pod,
-    "nodes": _node,
-    "namespaces": _namespace,
     "deployments": _deployment,
     "replicasets": _replicated,
     "statefulsets": _replicated,
     "replicationcontrollers": _replicated,
     "daemonsets": _daemonset,
+}
+_CREATED = {
+    "pods": _new_pod,
+    "nodes": _node,
+    "namespaces": _namespace,
+    "deployments": _new_replicated,
+    "replicasets": _new_replicated,
+    "statefulsets": _new_replicated,
+    "replicationcontrollers": _new_replicated,
+    "daemonsets": _new_daemonset,
     "jobs": _job,
     "poddisruptionbudgets": _budget,
 }

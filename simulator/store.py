@@ -19,7 +19,7 @@ import orjson
 
 from simulator import resources as known
 from simulator.api import validation
-from simulator.defaults import apply_defaults
+from simulator.defaults import apply_defaults, fill_spec
 from simulator.errors import (
     ApiError,
     already_exists,
@@ -211,6 +211,8 @@ class Store:
         new["apiVersion"], new["kind"] = resource.group_version, resource.kind
         if "spec" in current and not resource.crd:
             new.setdefault("spec", {})
+        if subresource != "status":
+            fill_spec(resource, new)
         new = self._split_status(resource, current, new, subresource)
         if (
             resource.plural == "pods"
