@@ -109,8 +109,10 @@ async def _serve(host, options, stop):
     settling = asyncio.ensure_future(host.settled())
     stopped = asyncio.ensure_future(stop.wait())
     await asyncio.wait({settling, stopped}, return_when=asyncio.FIRST_COMPLETED)
+    if settling.done() and settling.exception():
+        print(f"simulator: {settling.exception()}", file=sys.stderr)
+        return 1
     if settling.done():
-        settling.result()
         print(
             "  All nodes are Ready and all workloads run. Next:\n"
             "  ansible-playbook playbooks/install.yml && ansible-playbook playbooks/upgrade.yml -i inventories/demo "

@@ -81,20 +81,20 @@ class Cluster:
         self.machines[fault["node"]].inject(fault["kind"], parameters)
 
     def is_settled(self):
-        """Nodes Ready, GPUs offered, workloads running: the start state of a scenario."""
+        return not self.unsettled()
+
+    def unsettled(self):
+        """What the start state of a scenario still lacks: nodes Ready with their GPUs, workloads running."""
+        found = []
         for node in self.store.list("nodes"):
-            gpus = len(self.machines[node["metadata"]["name"]].gpus)
+            name = node["metadata"]["name"]
             offered = int((node["status"].get("allocatable") or {}).get("nvidia.com/gpu", 0))
-            if not condition(node, "Ready") or offered != gpus:
-                return False
-            if gpus and node["metadata"]["labels"].get("nvidia.com/gpu-driver-upgrade-state") != "upgrade-done":
-                return False
-        pods = self.store.list("pods")
+            if not condition(node, "Ready") or offered != len(self.machines[name].gpus):
+                found.append(f"node {name}")
+        pods = [p for p in self.store.list("pods") if p["status"].get("phase") != "Succeeded"]
+        found += [f"pod {p['metadata']['name']}" for p in pods if not condition(p, "Ready")]
         wanted = sum(d["spec"]["replicas"] for d in self.store.list("deployments"))
-        running = [p for p in pods if p["status"].get("phase") == "Running"]
-        return len(running) >= wanted and all(
-            condition(p, "Ready") for p in pods if p["status"].get("phase") != "Succeeded"
-        )
+        return found if len(pods) >= wanted else [*found, "pods of deployments"]
 
 
 def node_object(spec, machine):
@@ -117,6 +117,7 @@ def node_object(spec, machine):
                 "nvidia.com/gpu.present": "true",
                 "nvidia.com/mig.config": "all-disabled",
                 "nvidia.com/mig.config.state": "success",
+                "nvidia.com/gpu-driver-upgrade-state": "upgrade-done",
                 **{deploy_label(operand): "true" for operand in OPERANDS},
                 **features(machine),
             }

@@ -20,6 +20,7 @@ from simulator.control import Control
 from simulator.store import Store
 
 ADDRESS = "127.0.0.1"
+STARTING_SPEED = 60
 
 
 class Host:
@@ -27,6 +28,7 @@ class Host:
 
     def __init__(self, scenario, speed=1.0, seed=0):
         self.scenario, self.seed = scenario, seed
+        self.speed = speed
         self.clock = Clock(speed)
         self.store = Store(self.clock)
         self.token = secrets.token_urlsafe(24)
@@ -66,14 +68,17 @@ class Host:
         await self.settled()
 
     async def settled(self, timeout_s=120):
-        """Wait until the scenario's workloads run. TimeoutError says what is missing."""
+        """Wait, in fast motion, until the scenario's workloads run. TimeoutError says what is missing."""
         end = asyncio.get_running_loop().time() + timeout_s
-        while not self.cluster.is_settled():
-            if asyncio.get_running_loop().time() > end:
-                raise TimeoutError(
-                    f"the scenario {self.scenario.name} did not settle: {self.cluster.problems or 'pods are missing'}"
-                )
-            await asyncio.sleep(0.1)
+        self.clock.speed = max(self.speed, STARTING_SPEED)
+        try:
+            while not self.cluster.is_settled():
+                if asyncio.get_running_loop().time() > end:
+                    missing = self.cluster.problems or self.cluster.unsettled()
+                    raise TimeoutError(f"the scenario {self.scenario.name} did not come up: {missing}")
+                await asyncio.sleep(0.1)
+        finally:
+            self.clock.speed = self.speed
 
     def write_kubeconfig(self, path):
         tls.write_kubeconfig(path, self.url, self._authority, self.token)
