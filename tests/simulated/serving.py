@@ -1,0 +1,111 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A simulated cluster in a process of its own, and what tests ask of it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import urllib3
+
+from tests.contract.api import Api, until
+
+ROOT = Path(__file__).resolve().parents[2]
+GPU_NODES = ("gpu-node-a", "gpu-node-b", "gpu-node-c", "gpu-node-d")
+
+
+class SimulatedCluster:
+    """url, kubeconfig (a path), api (a bare Kubernetes client), get/post/delete for /sim, environment for commands."""
+
+    def __init__(self, url, kubeconfig, process, log):
+        self.url, self.kubeconfig, self.process, self._log = url, kubeconfig, process, log
+        self.api = Api(kubeconfig)
+        self._pool = urllib3.PoolManager(cert_reqs="CERT_NONE", retries=False, timeout=150)
+
+    @property
+    def environment(self):
+        path = str(self.kubeconfig)
+        return {**os.environ, "KUBECONFIG": path, "K8S_AUTH_KUBECONFIG": path, "GPUOPS_SIMULATOR_URL": self.url}
+
+    @property
+    def output(self):
+        return self._log.read_text(encoding="utf-8")
+
+    def call(self, method, path, body=None, headers=None):
+        """(status, parsed JSON or text)."""
+        data = body if body is None or isinstance(body, (str, bytes)) else json.dumps(body)
+        answer = self._pool.request(method, self.url + path, body=data, headers=headers)
+        text = answer.data.decode()
+        with contextlib.suppress(ValueError):
+            return answer.status, json.loads(text)
+        return answer.status, text
+
+    def get(self, path):
+        status, found = self.call("GET", path)
+        assert status == 200, found
+        return found
+
+    def post(self, path, body=None):
+        status, found = self.call("POST", path, body)
+        assert status == 200, found
+        return found
+
+    def delete(self, path):
+        status, found = self.call("DELETE", path)
+        assert status == 200, found
+        return found
+
+    def break_(self, kind, node=None, **fields):
+        """Inject a fault."""
+        return self.post("/sim/faults", {"kind": kind, **({"node": node} if node else {}), **fields})
+
+    def reset(self):
+        self.post("/sim/reset")
+
+    @property
+    def violations(self):
+        return self.get("/sim/violations")
+
+    def node(self, name):
+        """A Node as the API has it."""
+        answer = self.api.get(f"/api/v1/nodes/{name}")
+        assert answer.status == 200, answer.body
+        return answer.body
+
+    def seen(self, name):
+        """A node as /sim/state tells of it, machine included."""
+        return next(node for node in self.get("/sim/state")["nodes"] if node["name"] == name)
+
+    def pods_on(self, name):
+        return self.api.get(f"/api/v1/pods?fieldSelector=spec.nodeName%3D{name}").items
+
+    def until(self, check, seconds=30):
+        return until(check, seconds)
+
+
+@contextlib.contextmanager
+def serving(folder, scenario="four-h100", speed=20, seed=0):
+    """Serve a scenario; on the way out the process is ended, and must not have failed inside."""
+    ready, log = folder / "ready.json", folder / "log"
+    command = [
+        sys.executable, "-m", "simulator", "serve", "--port", "0", "--speed", str(speed), "--seed", str(seed),
+        "--no-page", "--scenario", str(scenario), "--kubeconfig", str(folder / "kubeconfig"), "--ready-file", str(ready),
+    ]  # fmt: skip
+    with open(log, "w", encoding="utf-8") as file:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=file, stderr=subprocess.STDOUT)
+    try:
+        up = until(lambda: ready.exists() or process.poll() is not None, 120)
+        assert up and process.poll() is None, log.read_text(encoding="utf-8")
+        url = json.loads(ready.read_text(encoding="utf-8"))["url"]
+        yield SimulatedCluster(url, folder / "kubeconfig", process, log)
+    finally:
+        process.terminate()
+        process.wait(20)
+    said = log.read_text(encoding="utf-8")
+    assert "Traceback" not in said, said
