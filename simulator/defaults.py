@@ -83,7 +83,8 @@ def _new_replicated(workload):
 
 def _deployment(deployment):
     rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": "25%"}}
-    deployment["spec"].setdefault("strategy", rolling)
+    if not deployment["spec"].get("strategy"):
+        deployment["spec"]["strategy"] = rolling
     deployment["spec"].setdefault("revisionHistoryLimit", 10)
     deployment["spec"].setdefault("progressDeadlineSeconds", 600)
     _replicated(deployment)

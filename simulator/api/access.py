@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import orjson
 from aiohttp import web
 
+from simulator.api import bodies
 from simulator.errors import ApiError, forbidden
 
 VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
@@ -89,7 +90,7 @@ class Access:
 
     async def review(self, request, user, store):
         """SelfSubjectAccessReview and SelfSubjectRulesReview."""
-        body = orjson.loads(await request.read() or b"{}")
+        body = await bodies.read(request, {})
         asked = (body.get("spec") or {}).get("resourceAttributes") or {}
         if request.path.endswith("selfsubjectrulesreviews"):
             rules = user.rules if user.rules is not None else [(["*"], ["*"])]

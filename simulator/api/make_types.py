@@ -1,14 +1,19 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Write types.json from the OpenAPI document of a Kubernetes release.
+"""Write types.json and messages.json from the Go modules of a Kubernetes release.
 
-Usage: python -m simulator.api.make_types k8s.io/kubernetes@v1.36.3/api/openapi-spec/swagger.json (from the Go module cache)
+types.json: field names and types as JSON has them, from the OpenAPI document. messages.json: field numbers of the same
+types, from the generated.proto files.
+
+Usage: python -m simulator.api.make_types "$(go env GOMODCACHE)/k8s.io" 1.36.3
+(with k8s.io/kubernetes, k8s.io/api and k8s.io/apimachinery of that version in the module cache)
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -17,7 +22,8 @@ ROOTS = (
     "core.v1.ServiceAccount", "core.v1.PersistentVolumeClaim", "apps.v1.Deployment", "apps.v1.ReplicaSet",
     "apps.v1.StatefulSet", "apps.v1.DaemonSet", "batch.v1.Job", "policy.v1.PodDisruptionBudget", "policy.v1.Eviction",
     "coordination.v1.Lease", "scheduling.v1.PriorityClass", "rbac.v1.ClusterRole", "rbac.v1.ClusterRoleBinding",
-    "rbac.v1.Role", "rbac.v1.RoleBinding",
+    "rbac.v1.Role", "rbac.v1.RoleBinding", "authorization.v1.SelfSubjectAccessReview",
+    "authorization.v1.SelfSubjectRulesReview",
 )  # fmt: skip
 LEAVES = {
     "meta.v1.Time": "time", "meta.v1.MicroTime": "microtime", "resource.Quantity": "quantity",
@@ -56,16 +62,67 @@ def collect(definitions):
 
     for root in ROOTS:
         visit(f"io.k8s.api.{root}")
+    visit("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions")
     return found
 
 
-def main(path):
-    with open(path, encoding="utf-8") as file:
-        found = collect(json.load(file)["definitions"])
-    lines = [f"{json.dumps(name)}: {json.dumps(fields)}" for name, fields in sorted(found.items())]
-    text = "{\n" + ",\n".join(lines) + "\n}\n"
-    Path(__file__).with_name("types.json").write_text(text, encoding="utf-8")
+FIELD = re.compile(r"^  (optional|repeated|map<string, *([^>]+)>) *(\S*) (\w+) = (\d+);$", re.MULTILINE)
+
+
+def messages(text, package, types):
+    """{type: {number: [field, shape]}} for the messages of one generated.proto; field "" is one that JSON has inline."""
+    found = {}
+    for name, body in re.findall(r"^message (\w+) \{\n(.*?)^\}", text, re.MULTILINE | re.DOTALL):
+        full = short(f"{package}.{name}")
+        fields = {}
+        for label, of, kind, field, number in FIELD.findall(body):
+            shape = _proto_shape(of or kind, package)
+            shape = {"": shape} if of else [shape] if label == "repeated" else shape
+            inline = full in types and field not in types[full] and isinstance(shape, str) and shape.startswith("#")
+            fields[number] = ["" if inline else field, shape]
+        found[full] = fields
+    return found
+
+
+def _proto_shape(kind, package):
+    if kind in ("string", "bool", "bytes", "int32", "int64", "double"):
+        return kind
+    return "#" + short(kind.lstrip(".") if "." in kind else f"{package}.{kind}")
+
+
+def reachable(found, types):
+    kept, waiting = {}, [name for name in types if name in found]
+    while waiting:
+        name = waiting.pop()
+        if name in kept or name not in found:
+            continue
+        kept[name] = found[name]
+        for _field, shape in found[name].values():
+            while not isinstance(shape, str):
+                shape = shape[""] if isinstance(shape, dict) else shape[0]
+            if shape.startswith("#"):
+                waiting.append(shape[1:])
+    return kept
+
+
+def write(name, found):
+    lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in sorted(found.items())]
+    Path(__file__).with_name(name).write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
+def main(modules, version):
+    modules, staging = Path(modules), "v0" + version.removeprefix("1")
+    document = modules / f"kubernetes@v{version}" / "api/openapi-spec/swagger.json"
+    types = collect(json.loads(document.read_text(encoding="utf-8"))["definitions"])
+    found = {}
+    for module in ("api", "apimachinery"):
+        folder = modules / f"{module}@{staging}"
+        for path in sorted(folder.glob("**/generated.proto")):
+            text = path.read_text(encoding="utf-8")
+            found.update(messages(text, re.search(r"^package (\S+);", text, re.MULTILINE)[1], types))
+    write("types.json", types)
+    write("messages.json", reachable(found, types))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

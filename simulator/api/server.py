@@ -13,7 +13,7 @@ import orjson
 import yaml
 from aiohttp import web
 
-from simulator.api import apply, decoding, discovery, lists, patches, tables, watches
+from simulator.api import apply, bodies, decoding, discovery, lists, patches, tables, watches
 from simulator.api.access import Access
 from simulator.api.requests import RequestLog
 from simulator.errors import (
@@ -123,12 +123,12 @@ class ApiServer:
         if request.method == "POST":
             if resource.namespaced and not namespace:
                 raise method_not_allowed()
-            body = await read_body(request, kind=resource.kind)
+            body = await bodies.read(request, kind=resource.kind)
             body, warnings = decoding.checked(resource, body, query.get("fieldValidation", "Warn"))
             created = self.store.create(resource, body, namespace, query.get("dryRun") == "All")
             return reply(created, 201, warnings)
         if request.method == "DELETE":
-            options = await read_body(request, {})
+            options = await bodies.read(request, {})
             chosen = lists.select(self.store, resource, namespace, query)
             gone = [
                 self.store.delete(resource, o["metadata"]["name"], o["metadata"].get("namespace", ""), options)
@@ -146,11 +146,11 @@ class ApiServer:
             if request.method != "POST":
                 raise method_not_allowed()
             if subresource == "eviction":
-                store.evict(namespace, name, await read_body(request), dry_run)
+                store.evict(namespace, name, await bodies.read(request), dry_run)
                 return reply(
                     {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201
                 )
-            store.bind(namespace, name, (await read_body(request))["target"]["name"])
+            store.bind(namespace, name, (await bodies.read(request))["target"]["name"])
             return reply({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201)
         if current is None and not (request.method == "PATCH" and request.content_type == APPLY):
             raise not_found(resource, name)
@@ -177,7 +177,7 @@ class ApiServer:
         return reply(obj)
 
     async def _put(self, request, resource, current, name, subresource, dry_run):
-        body = await read_body(request, kind=resource.kind)
+        body = await bodies.read(request, kind=resource.kind)
         body, warnings = decoding.checked(resource, body, request.query.get("fieldValidation", "Warn"))
         if resource.plural == "leases" and not (body.get("metadata") or {}).get("resourceVersion"):
             text = "Invalid value: 0: must be specified for an update"
@@ -188,7 +188,7 @@ class ApiServer:
         return reply(self.store.update(resource, current, body, subresource, dry_run), 200, warnings)
 
     async def _delete(self, request, resource, namespace, name, dry_run):
-        options = await read_body(request, {})
+        options = await bodies.read(request, {})
         if "gracePeriodSeconds" in request.query:
             options.setdefault("gracePeriodSeconds", int(request.query["gracePeriodSeconds"]))
         if "propagationPolicy" in request.query:
@@ -221,7 +221,7 @@ class ApiServer:
     async def _scale(self, request, resource, current):
         metadata = current["metadata"]
         if request.method in ("PUT", "PATCH"):
-            body = await read_body(request)
+            body = await bodies.read(request)
             replicas = body["spec"]["replicas"] if isinstance(body, dict) else body[0]["value"]
             name, namespace = metadata["name"], metadata["namespace"]
             current = self.store.mutate(resource, name, lambda o: o["spec"].update(replicas=replicas), namespace)
@@ -287,20 +287,3 @@ def reply(obj, status=200, warnings=()):
     for warning in warnings:
         response.headers.add("Warning", f"299 - {json.dumps(warning)}")
     return response
-
-
-async def read_body(request, default=None, kind="Object"):
-    raw = await request.read()
-    if not raw and default is not None:
-        return default
-    sent = request.content_type
-    if "yaml" in sent:
-        return yaml.safe_load(raw)
-    if sent != JSON and not sent.endswith("+json") and sent != "application/octet-stream":
-        raise unsupported_media_type([JSON, "application/yaml", "application/vnd.kubernetes.protobuf"])
-    try:
-        return orjson.loads(raw)
-    except orjson.JSONDecodeError as error:
-        text = f"the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: "
-        shown = raw[:100].decode(errors="replace")
-        raise bad_request(f"{text}{decoding.json_error(raw)} ({shown})") from error
