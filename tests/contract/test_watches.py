@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 import pytest
@@ -53,6 +54,7 @@ def test_initial_events_end_with_a_bookmark(api, namespace):
     assert answer.body[1]["object"]["metadata"]["annotations"] == want
 
 
+@pytest.mark.skipif("KUBECONFIG_CONTRACT" in os.environ, reason="a control plane that has just started knows version 1")
 def test_a_version_that_is_gone_ends_the_stream_with_410(api, maps):
     answer = api.get(f"{maps}?watch=1&timeoutSeconds=1&resourceVersion=1")
     assert (answer.status, [event["type"] for event in answer.body]) == (200, ["ERROR"])
