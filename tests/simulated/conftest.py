@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.simulated.product import Product
 from tests.simulated.serving import serving
 
 
@@ -21,3 +22,11 @@ def cluster(request, tmp_path):
     marker = request.node.get_closest_marker("scenario")
     with serving(tmp_path, *(marker.args if marker else ()), **(marker.kwargs if marker else {})) as running:
         yield running
+
+
+@pytest.fixture
+def product(cluster):
+    """The product on the test's cluster, with what it needs installed."""
+    found = Product(cluster)
+    found.install()
+    return found
