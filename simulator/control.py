@@ -16,7 +16,7 @@ from aiohttp import web
 from simulator.api.access import InjectedError
 from simulator.nodes.gpus import FAULTS
 from simulator.objects import condition, gpu_request, is_terminating
-from simulator.observer import holders
+from simulator.observer.shapes import holders
 
 API_ERROR_FIELDS = {"verb": str, "resource": str, "status": int, "times": int, "retry_after": int}
 FINALIZER = "simulator.gpuops.io/stuck"

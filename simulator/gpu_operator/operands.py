@@ -83,13 +83,18 @@ class Operands:
             run.log("Could not unload NVIDIA driver kernel modules, driver is in use")
             await run.restart("Could not unload NVIDIA driver kernel modules, driver is in use")
             await self.clock.sleep(self.settings.crash_s)
-        run.machine.driver = None
+        self._note_driver(run, None)
         await self.clock.sleep(self.settings.unload_s)
         if not self._auto_upgrade():
             # k8s-driver-manager uncordons by itself here when the operator does not drive the upgrade.
             with self.store.acting("gpu-operator"):
                 self.store.mutate("nodes", run.node, lambda o: o["spec"].pop("unschedulable", None))
         self.labels(run.node, {deploy_label(o): "true" for o in paused})
+
+    def _note_driver(self, run, version):
+        before, run.machine.driver = run.machine.driver, version
+        if before != version:
+            run.machine.note("driver", "gpu-operator", self.clock.stamp(), **{"from": before, "to": version})
 
     def _users(self, node):
         running = ("Running", "Pending")
@@ -103,13 +108,12 @@ class Operands:
     async def _load(self, run, version):
         if "no_return" in run.machine.faults:
             run.machine.alive = False
-            await asyncio.Event().wait()
+            await self.until(lambda: run.machine.alive)
         await self.clock.sleep(self.settings.driver_load_s)
         while "driver_crashloop" in run.machine.faults:
             await run.restart("driver failed to load: nvidia.ko: unknown symbol")
             await self.clock.sleep(self.settings.crash_s)
-        run.machine.driver = version
-        run.machine.changes.append({"kind": "driver", "to": version, "at": self.clock.stamp()})
+        self._note_driver(run, version)
         run.log(f"NVIDIA driver {version} is loaded")
 
     # -- the others

@@ -41,7 +41,7 @@ class Gpu:
 
 @dataclass
 class Machine:
-    """driver: loaded version, None while unloaded. wiped: disks erased. changes: what was done to it, oldest first."""
+    """driver: loaded version, None while unloaded. changes: what was done to it, oldest first, see `note`."""
 
     name: str
     gpus: list
@@ -50,9 +50,16 @@ class Machine:
     boot_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     alive: bool = True
     faults: dict = field(default_factory=dict)
-    wiped: bool = False
     changes: list = field(default_factory=list)
     seed: int = 0
+    watchers: list = field(default_factory=list, repr=False)
+
+    def note(self, kind, by, at, **what):
+        """Write down what was done: kind driver, mig, firmware, reset, reboot or wipe; by an actor; at a time stamp."""
+        entry = {"kind": kind, "by": by, "at": at, **what}
+        self.changes.append(entry)
+        for watcher in self.watchers:
+            watcher(self, entry)
 
     def visible(self):
         return [gpu for gpu in self.gpus if not gpu.lost]
@@ -105,4 +112,12 @@ def make_machine(name, gpus, driver, product, seed):
 
 
 class Machines(dict):
-    """Machines by node name."""
+    """Machines by node name. watchers: called with (machine, entry) for whatever is noted on one of them."""
+
+    def __init__(self):
+        super().__init__()
+        self.watchers = []
+
+    def __setitem__(self, name, machine):
+        machine.watchers = self.watchers
+        super().__setitem__(name, machine)
