@@ -30,4 +30,5 @@ def run_module(name, argument_spec, run):
         result = run(task)
     except (Failed, ApiError) as error:
         module.fail_json(**failure(task, error))
-    module.exit_json(**{"changed": task.changed, **result})
+    # Said outright: a result with an `rc` other than 0 counts as failed otherwise, whatever the operation decided.
+    module.exit_json(**{"failed": False, "changed": task.changed, **result})

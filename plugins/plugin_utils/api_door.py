@@ -68,7 +68,8 @@ class ApiDoor(ActionBase):
             return {"failed": True, **failure(task, error)}
         except Orphaned:
             os._exit(1)
-        return {"changed": task.changed, **result}
+        # Said outright: a result with an `rc` other than 0 counts as failed otherwise, whatever the operation decided.
+        return {"failed": False, "changed": task.changed, **result}
 
     def _validated(self, name, spec, task_vars):
         checked = ArgumentSpecValidator(spec).validate(self._task.args)
