@@ -11,16 +11,14 @@ and never makes pods Ready that are annotated simulator.gpuops.io/ready "false".
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import uuid
 from pathlib import Path
 
 import pytest
 
 from tests.contract.api import Api, is_true, until
+from tests.simulated.serving import serving
 
-ROOT = Path(__file__).resolve().parents[2]
 NODES = {"ct-0": "ct", "ct-1": "ct", "ct-2": "ct", "pr-0": "probe", "pr-1": "probe"}
 
 
@@ -29,23 +27,9 @@ def kubeconfig(tmp_path_factory):
     if "KUBECONFIG_CONTRACT" in os.environ:
         yield os.environ["KUBECONFIG_CONTRACT"]
         return
-    folder = tmp_path_factory.mktemp("simulator")
-    command = [
-        sys.executable, "-m", "simulator", "serve", "--port", "0", "--speed", "10", "--no-page",
-        "--scenario", str(Path(__file__).with_name("scenario.yml")),
-        "--kubeconfig", str(folder / "kubeconfig"), "--ready-file", str(folder / "ready"),
-    ]  # fmt: skip
-    with open(folder / "log", "w", encoding="utf-8") as log:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
-    try:
-        up = until(lambda: (folder / "ready").exists() or process.poll() is not None, 60)
-        assert up and process.poll() is None, (folder / "log").read_text()
-        yield folder / "kubeconfig"
-    finally:
-        process.terminate()
-        process.wait(20)
-    said = (folder / "log").read_text()
-    assert "Traceback" not in said, said
+    scenario = Path(__file__).with_name("scenario.yml")
+    with serving(tmp_path_factory.mktemp("simulator"), scenario, speed=10) as cluster:
+        yield cluster.kubeconfig
 
 
 @pytest.fixture(scope="session")
