@@ -15,13 +15,15 @@ from simulator.controllers.jobs import Jobs
 from simulator.controllers.nodelifecycle import NodeLifecycle
 from simulator.controllers.scheduler import Scheduler
 from simulator.controllers.workloads import Deployments, ReplicaSets, StatefulSets
+from simulator.errors import ApiError
 from simulator.gpu_operator.controller import GpuOperator
 from simulator.gpu_operator.operands import features
 from simulator.gpu_operator.policy import OPERANDS, deploy_label
 from simulator.nodes.gpus import Machines, make_machine
 from simulator.nodes.kubelet import Kubelet
-from simulator.objects import condition
 from simulator.observer import Observer
+from simulator.scenario import BadScenario
+from simulator.settling import missing
 
 CONTROLLERS = (
     CustomResources, Namespaces, NodeLifecycle, Garbage, DaemonSets, ReplicaSets, Deployments, StatefulSets, Jobs,
@@ -31,7 +33,7 @@ NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
 class Cluster:
-    """Fills a store from a scenario and runs everything on it until `stop`."""
+    """Fills a store from a scenario (BadScenario if that cannot be) and runs everything on it until `stop`."""
 
     def __init__(self, store, clock, scenario, seed=0):
         self.store, self.clock, self.scenario = store, clock, scenario
@@ -68,33 +70,26 @@ class Cluster:
                 machine = make_machine(spec.name, spec.gpus, driver, spec.product, seed)
                 self.machines[spec.name] = machine
                 self.store.create("nodes", node_object(spec, machine))
-            for manifest in self.scenario.workloads:
-                group, _slash, _version = manifest["apiVersion"].rpartition("/")
-                resource = next(r for r in self.store.resources if r.kind == manifest["kind"] and r.group == group)
-                self.store.create(resource, manifest, manifest["metadata"].get("namespace", ""))
-            for fault in self.scenario.faults:
-                self.inject(fault)
+            for i, manifest in enumerate(self.scenario.workloads):
+                self._create(f"workloads[{i}]", manifest)
 
-    def inject(self, fault):
-        """A machine's fault: {node, kind, …}. KeyError for an unknown node or kind, ValueError for wrong fields."""
-        parameters = {k: v for k, v in fault.items() if k not in ("node", "kind")}
-        self.machines[fault["node"]].inject(fault["kind"], parameters)
+    def _create(self, where, manifest):
+        group = manifest["apiVersion"].rpartition("/")[0]
+        place, kind = f"{self.scenario.path}: {where}", manifest["kind"]
+        resource = next((r for r in self.store.resources if r.kind == kind and r.group == group), None)
+        if resource is None:
+            raise BadScenario(f"{place}: the simulated cluster has no {manifest['apiVersion']} {kind}.")
+        namespace = manifest["metadata"].get("namespace", "default") if resource.namespaced else ""
+        try:
+            self.store.create(resource, manifest, namespace)
+        except ApiError as error:
+            raise BadScenario(f"{place}: {error}.") from error
+        except (KeyError, TypeError, AttributeError) as error:
+            raise BadScenario(f"{place} is no complete {kind}: {error!r}.") from error
 
-    def is_settled(self):
-        return not self.unsettled()
-
-    def unsettled(self):
-        """What the start state of a scenario still lacks: nodes Ready with their GPUs, workloads running."""
-        found = []
-        for node in self.store.list("nodes"):
-            name = node["metadata"]["name"]
-            offered = int((node["status"].get("allocatable") or {}).get("nvidia.com/gpu", 0))
-            if not condition(node, "Ready") or offered != len(self.machines[name].gpus):
-                found.append(f"node {name}")
-        pods = [p for p in self.store.list("pods") if p["status"].get("phase") != "Succeeded"]
-        found += [f"pod {p['metadata']['name']}" for p in pods if not condition(p, "Ready")]
-        wanted = sum(d["spec"]["replicas"] for d in self.store.list("deployments"))
-        return found if len(pods) >= wanted else [*found, "pods of deployments"]
+    def missing(self):
+        """What the cluster still lacks of being at rest, a sentence each."""
+        return missing(self.store, self.machines)
 
 
 def node_object(spec, machine):

@@ -12,6 +12,7 @@ import secrets
 
 from aiohttp import web
 
+from simulator import faults
 from simulator.api import tls
 from simulator.api.server import ApiServer
 from simulator.clock import Clock
@@ -20,7 +21,7 @@ from simulator.control import Control
 from simulator.store import Store
 
 ADDRESS = "127.0.0.1"
-STARTING_SPEED = 60
+SETTLE_S = 120
 
 
 class Host:
@@ -28,7 +29,6 @@ class Host:
 
     def __init__(self, scenario, speed=1.0, seed=0):
         self.scenario, self.seed = scenario, seed
-        self.speed = speed
         self.clock = Clock(speed)
         self.store = Store(self.clock)
         self.token = secrets.token_urlsafe(24)
@@ -37,48 +37,70 @@ class Host:
         self.url = None
         self._authority, self._chain, self._key = tls.make_certificates()
         self._runner = None
+        self._resetting = asyncio.Lock()
 
     async def start(self, port):
-        """Raises OSError when the port is taken."""
-        self._begin()
+        """Raises BadScenario when the scenario cannot be filled in, OSError when the port is taken."""
+        self.cluster = Cluster(self.store, self.clock, self.scenario, self.seed)
         control = Control(self)
         app = web.Application(middlewares=[control.loopback_only], client_max_size=8 * 2**20)
-        app.add_routes([*control.routes(), web.get("/sim", self._about), web.route("*", "/{path:.*}", self.api.handle)])
+        app.add_routes([*control.routes(), web.route("*", "/{path:.*}", self._answer)])
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
         await self._runner.setup()
         site = web.TCPSite(self._runner, ADDRESS, port, ssl_context=tls.server_context(self._chain, self._key))
         await site.start()
-        port = self._runner.addresses[0][1]
-        self.url = f"https://{ADDRESS}:{port}"
-
-    def _begin(self):
-        self.cluster = Cluster(self.store, self.clock, self.scenario, self.seed)
         self.cluster.start()
+        self.url = f"https://{ADDRESS}:{self._runner.addresses[0][1]}"
+
+    async def _answer(self, request):
+        if request.path == "/" and "Authorization" not in request.headers:
+            text = (
+                f"Simulated cluster {self.scenario.name}. Its state: {self.url}/sim/state; what else there is: /sim\n"
+            )
+            return web.Response(text=text)
+        return await self.api.handle(request)
+
+    async def settled(self, timeout_s=SETTLE_S):
+        """Wait until the scenario's workloads run, then set its faults. TimeoutError says what is missing."""
+        end = asyncio.get_running_loop().time() + timeout_s
+        while missing := self.cluster.missing():
+            if asyncio.get_running_loop().time() > end:
+                raise TimeoutError(
+                    f"The scenario {self.scenario.name} did not come to rest within {timeout_s} s: "
+                    f"{'; '.join([*self.cluster.problems, *missing][:5])}."
+                )
+            await asyncio.sleep(0.1)
+        for fault in self.scenario.faults:
+            self.inject(fault)
+
+    def inject(self, fault):
+        """A fault as in POST /sim/faults. Raises ValueError."""
+        machines = self.cluster.machines
+        faults.checked(fault, {name: len(machine.gpus) for name, machine in machines.items()})
+        faults.inject(fault, self.store, self.api.access, machines)
+
+    def clear_faults(self, node=None):
+        faults.clear(self.store, self.api.access, self.cluster.machines, node)
+        for name in self.cluster.machines if node is None else (node,):
+            self.cluster.kubelet.beat_now(name)
 
     async def reset(self):
+        """The start state again, under the same address, token and authority. Watches and event streams end."""
+        async with self._resetting:
+            await self._end_cluster()
+            # A new store, so that nothing which still runs for the old cluster can write to the new one.
+            self.store = self.api.store = Store(self.clock, self.store.version + 1)
+            self.api.log.reset()
+            self.api.access.errors.clear()
+            self.api.pages.expire()
+            self.cluster = Cluster(self.store, self.clock, self.scenario, self.seed)
+            self.cluster.start()
+            await self.settled()
+
+    async def _end_cluster(self):
         await self.cluster.stop()
         for subscriber in list(self.store.subscribers):
             subscriber(None)
-        self.store.reset()
-        self.store.compacted = self.store.version + 1
-        self.api.log.reset()
-        self.api.access.errors.clear()
-        self.api.pages.expire()
-        self._begin()
-        await self.settled()
-
-    async def settled(self, timeout_s=120):
-        """Wait, in fast motion, until the scenario's workloads run. TimeoutError says what is missing."""
-        end = asyncio.get_running_loop().time() + timeout_s
-        self.clock.speed = max(self.speed, STARTING_SPEED)
-        try:
-            while not self.cluster.is_settled():
-                if asyncio.get_running_loop().time() > end:
-                    missing = self.cluster.problems or self.cluster.unsettled()
-                    raise TimeoutError(f"the scenario {self.scenario.name} did not come up: {missing}")
-                await asyncio.sleep(0.1)
-        finally:
-            self.clock.speed = self.speed
 
     def write_kubeconfig(self, path):
         tls.write_kubeconfig(path, self.url, self._authority, self.token)
@@ -90,13 +112,7 @@ class Host:
         os.replace(beside, path)
 
     async def stop(self):
-        await self.cluster.stop()
-        for subscriber in list(self.store.subscribers):
-            subscriber(None)
+        if self.cluster:
+            await self._end_cluster()
         if self._runner:
             await self._runner.cleanup()
-
-    async def _about(self, _request):
-        return web.json_response(
-            {"paths": ["/sim/state", "/sim/events", "/sim/requests", "/sim/violations", "/sim/faults", "/sim/reset"]}
-        )

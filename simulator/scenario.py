@@ -1,22 +1,30 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Scenario files: read, checked, expanded. Whatever is wrong is said in one sentence with its place."""
+"""Scenario files: read, checked, expanded. Whatever is wrong is said in one sentence with its place.
+
+The format is described in simulator/scenarios/README.md.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
 
+from simulator import faults as fault_kinds
 from simulator.gpu_operator.controller import Settings
-from simulator.nodes.gpus import FAULTS
+from simulator.gpu_operator.policy import UPGRADE_POLICY
 
 FOLDER = Path(__file__).parent / "scenarios"
-NODE_KEYS = {"name": str, "gpus": int, "product": str, "labels": dict, "driver": str, "zone": str, "count": int}
 TOP_KEYS = ("extends", "nodes", "operator", "budget", "workloads", "faults")
+NODE_KEYS = ("name", "gpus", "product", "labels", "driver", "zone", "count")
+MOST_NODES, MOST_GPUS = 5000, 16
+NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+DRIVER = re.compile(r"\d+\.\d+(\.\d+)?")
 
 
 class BadScenario(ValueError):
@@ -35,12 +43,15 @@ class NodeSpec:
 
 @dataclass
 class Scenario:
+    """workloads: manifests. faults: bodies as for POST /sim/faults. max_unavailable: what the observer allows."""
+
     name: str
     nodes: list
     operator: Settings
     workloads: list
     faults: list
     max_unavailable: int
+    path: str = ""
 
 
 def names():
@@ -48,32 +59,33 @@ def names():
 
 
 def load(name):
-    """A Scenario for one of the names, or for a path."""
-    path = FOLDER / f"{name}.yml" if "/" not in name and not name.endswith((".yml", ".yaml")) else Path(name)
+    """A Scenario for one of the names, or for a path. Raises BadScenario."""
+    path = _path(name, Path())
     raw = _read(path)
-    for key in raw:
-        if key not in TOP_KEYS:
-            raise BadScenario(f"{path}: unknown key {key!r}; a scenario has {', '.join(TOP_KEYS)}.")
-    settings = _operator(path, raw.get("operator") or {})
-    nodes = [spec for i, entry in enumerate(_list(path, raw, "nodes")) for spec in _nodes(path, i, entry)]
+    file = _Place(str(path))
+    file.only(raw, TOP_KEYS, "a scenario has")
+    nodes = [spec for place, entry in file.items(raw, "nodes") for spec in _nodes(place, entry)]
     if not nodes:
-        raise BadScenario(f"{path}: nodes is empty; give at least one {{name, gpus}}.")
-    twice = sorted({n.name for n in nodes if sum(m.name == n.name for m in nodes) > 1}) if len(nodes) < 500 else []
-    if twice:
-        raise BadScenario(f"{path}: nodes: the name {twice[0]} is given twice.")
-    workloads = _list(path, raw, "workloads")
-    for i, manifest in enumerate(workloads):
-        missing = [k for k in ("apiVersion", "kind", "metadata") if not isinstance(manifest, dict) or k not in manifest]
-        if missing:
-            raise BadScenario(f"{path}: workloads[{i}] is no Kubernetes manifest: {missing[0]} is missing.")
-    faults = _list(path, raw, "faults")
-    for i, fault in enumerate(faults):
-        if not isinstance(fault, dict) or fault.get("kind") not in FAULTS:
-            raise BadScenario(f"{path}: faults[{i}].kind must be one of {', '.join(FAULTS)}.")
-    budget = raw.get("budget") or {}
-    if not isinstance(budget, dict) or not isinstance(budget.get("max_unavailable", 1), int):
-        raise BadScenario(f"{path}: budget.max_unavailable must be a number of nodes.")
-    return Scenario(path.stem, nodes, settings, workloads, faults, budget.get("max_unavailable", 1))
+        raise file.wrong("nodes is empty; give at least one {name, gpus}")
+    if len(nodes) > MOST_NODES:
+        raise file.wrong(f"nodes: {len(nodes)} are too many, {MOST_NODES} may be")
+    gpus = {}
+    for node in nodes:
+        if node.name in gpus:
+            raise file.wrong(f"nodes: the name {node.name} is given twice")
+        gpus[node.name] = node.gpus
+    workloads = [_workload(place, manifest) for place, manifest in file.items(raw, "workloads")]
+    faults = [_fault(place, fault, gpus) for place, fault in file.items(raw, "faults")]
+    operator = _operator(file.at("operator"), raw.get("operator"))
+    budget = file.at("budget").mapping(raw.get("budget") or {})
+    file.at("budget").only(budget, ("max_unavailable",), "it has")
+    allowed = file.at("budget.max_unavailable").number(budget.get("max_unavailable", 1), 0, MOST_NODES)
+    return Scenario(path.stem, nodes, operator, workloads, faults, allowed, str(path))
+
+
+def _path(name, beside):
+    is_file = "/" in name or name.endswith((".yml", ".yaml"))
+    return beside / name if is_file else FOLDER / f"{name}.yml"
 
 
 def _read(path, seen=()):
@@ -87,51 +99,113 @@ def _read(path, seen=()):
         raise BadScenario(f"{path} cannot be read: {error}.") from error
     except yaml.YAMLError as error:
         raise BadScenario(f"{path} is not YAML: {' '.join(str(error).split())}.") from error
-    if not isinstance(raw, dict):
-        raise BadScenario(f"{path}: a scenario is a mapping with {', '.join(TOP_KEYS)}.")
-    if raw.get("extends"):
-        base = _read(FOLDER / f"{raw['extends']}.yml", (*seen, path))
-        merged = {**base, **raw}
-        if isinstance(base.get("operator"), dict) and isinstance(raw.get("operator"), dict):
-            merged["operator"] = {**base["operator"], **raw["operator"]}
-        return merged
-    return raw
+    raw = _Place(str(path)).mapping(raw, f"a scenario is a mapping with {', '.join(TOP_KEYS)}")
+    if "extends" not in raw:
+        return raw
+    base = _read(_path(_Place(str(path), "extends").text(raw["extends"]), path.parent), (*seen, path))
+    merged = {**base, **raw}
+    if isinstance(base.get("operator"), dict) and isinstance(raw.get("operator"), dict):
+        merged["operator"] = {**base["operator"], **raw["operator"]}
+    return merged
 
 
-def _list(path, raw, key):
-    value = raw.get(key) or []
-    if not isinstance(value, list):
-        raise BadScenario(f"{path}: {key} must be a list.")
-    return value
+class _Place:
+    """A place in a file, with the checks that name it."""
+
+    def __init__(self, file, where=""):
+        self.file, self.where = file, where
+
+    def at(self, key):
+        return _Place(self.file, f"{self.where}{'.' if self.where and not key.startswith('[') else ''}{key}")
+
+    def wrong(self, text):
+        return BadScenario(f"{self.file}: {self.where + ' ' if self.where else ''}{text}.")
+
+    def only(self, mapping, allowed, intro):
+        for key in mapping:
+            if key not in allowed:
+                raise self.wrong(f"has an unknown key {key!r}; {intro} {', '.join(allowed)}")
+
+    def mapping(self, value, text="must be a mapping"):
+        if not isinstance(value, dict):
+            raise self.wrong(text)
+        return value
+
+    def text(self, value, pattern=None, what="text"):
+        if not isinstance(value, str) or (pattern and not pattern.fullmatch(value)):
+            raise self.wrong(f"must be {what}, not {value!r}")
+        return value
+
+    def number(self, value, low, high, kinds=(int,)):
+        if isinstance(value, bool) or not isinstance(value, kinds) or not low <= value <= high:
+            raise self.wrong(f"must be a number from {low} to {high}, not {value!r}")
+        return value
+
+    def items(self, mapping, key):
+        """[(place, item)] of a list that may be missing."""
+        found = mapping.get(key) or []
+        if not isinstance(found, list):
+            raise self.at(key).wrong("must be a list")
+        return [(self.at(f"{key}[{i}]"), item) for i, item in enumerate(found)]
 
 
-def _operator(path, raw):
-    fields = {f.name: f for f in dataclasses.fields(Settings)}
-    for key, value in raw.items():
-        if key not in fields:
-            raise BadScenario(f"{path}: operator.{key} is unknown; there are {', '.join(fields)}.")
-        default = getattr(Settings(), key)
-        kinds = (
-            (int, float)
-            if isinstance(default, float) or (isinstance(default, int) and not isinstance(default, bool))
-            else type(default)
-        )
-        if not isinstance(value, kinds):
-            raise BadScenario(f"{path}: operator.{key} must be like {default!r}, not {value!r}.")
-    return Settings(**raw)
-
-
-def _nodes(path, i, entry):
-    if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
-        raise BadScenario(f"{path}: nodes[{i}] needs a name (and gpus).")
-    for key, value in entry.items():
-        if key not in NODE_KEYS:
-            raise BadScenario(f"{path}: nodes[{i}].{key} is unknown; there are {', '.join(NODE_KEYS)}.")
-        if not isinstance(value, NODE_KEYS[key]) or isinstance(value, bool):
-            raise BadScenario(f"{path}: nodes[{i}].{key} must be a {NODE_KEYS[key].__name__}, not {value!r}.")
+def _nodes(place, entry):
+    place.mapping(entry, "must be a mapping with a name (and gpus)")
+    place.only(entry, NODE_KEYS, "a node has")
     given = {k: v for k, v in entry.items() if k not in ("name", "count")}
+    for key, label in place.at("labels").mapping(given.get("labels", {})).items():
+        place.at(f"labels.{key}").text(label)
+    for key in ("product", "zone"):
+        place.at(key).text(given.get(key, ""))
+    if "driver" in given:
+        place.at("driver").text(given["driver"], DRIVER, "a version such as 580.95.05 in quotes")
+    place.at("gpus").number(given.get("gpus", 8), 0, MOST_GPUS)
+    for name in _node_names(place, entry):
+        yield NodeSpec(place.at("name").text(name, NAME, "a host name in lower case"), **given)
+
+
+def _node_names(place, entry):
+    name = place.at("name").text(entry.get("name"))
     if "count" not in entry:
-        yield NodeSpec(entry["name"], **given)
-        return
-    for number in range(1, entry["count"] + 1):
-        yield NodeSpec(entry["name"].format(number), **given)
+        return [name]
+    count = place.at("count").number(entry["count"], 1, MOST_NODES)
+    try:
+        return [name.format(number) for number in range(1, count + 1)]
+    except (IndexError, KeyError, ValueError) as error:
+        raise place.at("name").wrong(f"must be a format for one number, such as gpu-{{:03d}}, not {name!r}") from error
+
+
+def _workload(place, manifest):
+    place.mapping(manifest, "must be a Kubernetes manifest")
+    for key in ("apiVersion", "kind"):
+        place.at(key).text(manifest.get(key))
+    metadata = place.at("metadata").mapping(manifest.get("metadata"))
+    place.at("metadata.name").text(metadata.get("name"))
+    return manifest
+
+
+def _fault(place, fault, gpus):
+    try:
+        return fault_kinds.checked(place.mapping(fault), gpus)
+    except ValueError as error:
+        raise place.wrong(f"is no fault: {error}") from error
+
+
+def _operator(place, raw):
+    place.mapping(raw or {})
+    fields = [f.name for f in dataclasses.fields(Settings)]
+    place.only(raw or {}, fields, "it has")
+    for key, value in (raw or {}).items():
+        if key == "driver":
+            place.at(key).text(value, DRIVER, "a version such as 580.95.05 in quotes")
+        elif key == "tolerations":
+            for where, toleration in place.items(raw, key):
+                where.mapping(toleration)
+        elif key == "upgrade_policy":
+            place.at(key).only(place.at(key).mapping(value), UPGRADE_POLICY, "it has")
+        elif key == "restart_only":
+            if not isinstance(value, bool):
+                raise place.at(key).wrong(f"must be true or false, not {value!r}")
+        else:
+            place.at(key).number(value, 0.1, 86400, (int, float))
+    return Settings(**(raw or {}))

@@ -52,13 +52,11 @@ class Change:
 
 
 class Store:
-    def __init__(self, clock):
-        self.clock = clock
-        self.reset()
+    """version: where resource versions begin. Whoever asks for changes since an earlier one is told 410 Expired."""
 
-    def reset(self):
-        self.version = getattr(self, "version", 100)
-        self.compacted = self.version
+    def __init__(self, clock, version=100):
+        self.clock = clock
+        self.version = self.compacted = version
         self._resources = {(r.group, r.plural): r for r in known.built_in()}
         self._objects = collections.defaultdict(dict)
         self._bytes = {}

@@ -69,15 +69,9 @@ class Machine:
 
     def inject(self, kind, parameters):
         """Raises KeyError for an unknown kind, ValueError for a wrong field."""
-        allowed = FAULTS[kind]
-        for name, value in parameters.items():
-            if name not in allowed or not isinstance(value, allowed[name]):
-                listed = ", ".join(f"{n} (a number)" for n in allowed) or "no fields"
-                raise ValueError(f"fault {kind} takes {listed}, not {name}={value!r}")
+        check_fault(kind, parameters, self.name, len(self.gpus))
         gpu = parameters.get("gpu", 0)
-        if not 0 <= gpu < max(1, len(self.gpus)):
-            raise ValueError(f"{self.name} has GPUs 0 to {len(self.gpus) - 1}, not {gpu}")
-        self.faults[kind] = {"gpu": gpu, **parameters} if "gpu" in allowed else dict(parameters)
+        self.faults[kind] = {"gpu": gpu, **parameters} if "gpu" in FAULTS[kind] else dict(parameters)
         if kind == "xid":
             self.faults[kind].setdefault("xid", 79)
             self.gpus[gpu].xids.append(self.faults[kind]["xid"])
@@ -95,6 +89,21 @@ class Machine:
         """A number in [-1, 1) that is the same for the same machine, seed and words."""
         text = ":".join(map(str, (self.seed, self.name, *words)))
         return int(hashlib.sha256(text.encode()).hexdigest()[:8], 16) / 2**31 - 1
+
+
+def check_fault(kind, parameters, name, gpus):
+    """Whether a machine of that name and number of GPUs can have the fault: KeyError (kind) or ValueError (fields)."""
+    allowed = FAULTS[kind]
+    for field_name, value in parameters.items():
+        if field_name not in allowed or not isinstance(value, allowed[field_name]) or isinstance(value, bool):
+            listed = ", ".join(f"{n} (a number)" for n in allowed) or "no fields"
+            raise ValueError(f"fault {kind} takes {listed}, not {field_name}={value!r}")
+    if not gpus:
+        raise ValueError(f"{name} has no GPUs; fault {kind} needs a node with some")
+    if not 0 <= parameters.get("gpu", 0) < gpus:
+        raise ValueError(f"{name} has GPUs 0 to {gpus - 1}, not {parameters['gpu']}")
+    if not 1 <= parameters.get("xid", 1) < 1000:
+        raise ValueError(f"fault {kind}: there is no Xid {parameters['xid']}")
 
 
 def make_machine(name, gpus, driver, product, seed):

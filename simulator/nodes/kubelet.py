@@ -207,11 +207,12 @@ class Kubelet:
         if not run.stopping.is_set() and self._admitted(run):
             playing = asyncio.ensure_future(self._play(run))
             stop = asyncio.ensure_future(run.stopping.wait())
-            await asyncio.wait({playing, stop}, return_when=asyncio.FIRST_COMPLETED)
-            stop.cancel()
-            if not playing.done():
+            try:
+                await asyncio.wait({playing, stop}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                stop.cancel()
                 playing.cancel()
-                await asyncio.wait({playing})
+            await asyncio.wait({playing})
             if not playing.cancelled() and playing.exception():
                 raise playing.exception()
         await run.stopping.wait()
