@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 from ansible_collections.gpuops.lifecycle.plugins.module_utils.task import Failed
 from ansible_collections.gpuops.lifecycle.plugins.module_utils.validate import nccl, nccl_judge, options
-from ansible_collections.gpuops.lifecycle.plugins.module_utils.validate.verdict import unknown
 
 ARGUMENT_SPEC = {
     **options.SHARED_SPEC,
@@ -34,6 +34,16 @@ def size(text):
     return int(found[1]) * UNITS[found[2]]
 
 
+def largest_size(params):
+    """Bytes of the largest size that the steps from min_bytes reach: the one that must be measured."""
+    reached, last = size(params["min_bytes"]), size(params["max_bytes"])
+    if params["factor"] < 2 or not 0 < reached <= last:
+        raise Failed("factor must be at least 2, and min_bytes above 0 and not above max_bytes. Nothing was run.")
+    while reached * params["factor"] <= last:
+        reached *= params["factor"]
+    return reached
+
+
 def run(task):
     """Returns verdict, cause, reasons[], busbw_gbps, curve[], baseline and how it was run."""
     params = task.params
@@ -44,30 +54,25 @@ def run(task):
             "all_reduce_perf needs `image` (in a play: gpuops_nccl_image), an image with nccl-tests: NVIDIA publishes "
             "none. Nothing was run. Build one from github.com/NVIDIA/nccl-tests, or use executor: host."
         )
-    required = size(params["max_bytes"])
-    size(params["min_bytes"])
+    limit = params["min_busbw_gbps"]
+    if limit is not None and not (math.isfinite(limit) and limit > 0):
+        raise Failed(f"min_busbw_gbps must be a number above 0, not {limit}. Nothing was run.")
+    required = largest_size(params)
+    timeout_s = options.time_limit(params, TIMEOUT_S)
     argv = command(params)
     if task.check_mode:
-        return {
-            **options.planned("all_reduce_perf", argv),
-            "busbw_gbps": None,
-            "curve": [],
-            "baseline": _baseline(params),
-        }
-    execution = options.execute(task, "all_reduce_perf", argv, params["gpus"], params["timeout_s"] or TIMEOUT_S)
-    measured = nccl.read(execution.stdout)
-    if execution.problem:
-        verdict = unknown(execution.cause, execution.problem)
-    else:
-        verdict = nccl_judge.judge(measured, execution.rc, params["gpus"], required, params["min_busbw_gbps"])
-    largest = max(measured.rows, key=lambda row: row.bytes, default=None)
+        planned = options.planned(task, "all_reduce_perf", argv)
+        return {**planned, "busbw_gbps": None, "curve": [], "baseline": _baseline(params)}
+    execution = options.execute(task, "all_reduce_perf", argv, params["gpus"], timeout_s)
+    measured = nccl.read(execution.stdout, execution.stderr)
+    verdict = nccl_judge.judge(measured, execution.rc, params["gpus"], required, limit)
     return options.answer(
         task,
         "all_reduce_perf",
-        verdict,
+        options.settle(verdict, execution),
         execution,
         argv,
-        busbw_gbps=largest.busbw_gbps if largest else None,
+        busbw_gbps=nccl_judge.busbw_gbps(measured),
         average_busbw_gbps=measured.average_gbps,
         curve=[{"bytes": row.bytes, "busbw_gbps": row.busbw_gbps} for row in measured.rows],
         ranks=measured.ranks,

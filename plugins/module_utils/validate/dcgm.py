@@ -54,11 +54,15 @@ class Document(NamedTuple):
 
 
 class Output(NamedTuple):
-    """documents: one per iteration. problem: why the text as a whole cannot be trusted ("" if it can)."""
+    """documents: one per iteration. problem: why the text as a whole cannot be trusted ("" if it can).
+
+    overall: the tool's own word for all iterations, lower case ("" without iterations).
+    """
 
     documents: tuple
     problem: str
     iterated: bool = False
+    overall: str = ""
 
 
 def read(text):
@@ -70,7 +74,7 @@ def read(text):
             break
         try:
             document, end = decoder.raw_decode(text, start)
-        except ValueError:
+        except (ValueError, RecursionError):
             return Output((), "the output is cut off or not JSON")
         before.append(text[at:start])
         found.append(document)
@@ -94,10 +98,11 @@ def _iterations(raw):
         return Output((), "the output is not a JSON object")
     if "iterations" not in raw:
         return Output((document(raw),), "")
-    rounds = raw["iterations"]
-    if not isinstance(rounds, list) or not rounds or not all(isinstance(r, dict) for r in rounds):
-        return Output((), "an iteration is missing from the output", True)
-    return Output(tuple(document(r) for r in rounds), "", True)
+    # An iteration that ended in a runtime error is stored as null, or as a copy of the one before it.
+    rounds = raw["iterations"] if isinstance(raw["iterations"], list) else []
+    whole = rounds and all(isinstance(r, dict) for r in rounds)
+    problem = "" if whole else "an iteration is missing from the output"
+    return Output(tuple(document(r) for r in _objects(rounds)), problem, True, _status(raw.get("Overall Result")))
 
 
 def document(raw):
@@ -141,12 +146,7 @@ def _test(raw, category):
 
 def _result(raw):
     gpu = raw.get("entity_id", raw.get("gpu_id", raw.get("gpu_ids")))
-    if raw.get("entity_group", "GPU") != "GPU":
-        gpu = None
-    try:
-        gpu = None if gpu is None else int(gpu)
-    except (TypeError, ValueError):
-        gpu = None
+    gpu = _index(gpu) if raw.get("entity_group", "GPU") == "GPU" else None
     info = raw.get("info")
     info = "; ".join(map(str, info)) if isinstance(info, list) else str(info or "")
     return Result(gpu, _status(raw.get("status")), tuple(_problems(raw)), info)
@@ -171,6 +171,13 @@ def _problems(raw):
     return found
 
 
+def _index(value):
+    """A GPU's number: an integer in 4.x, a string of digits in 2.x and 3.x."""
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        return int(value)
+    return _integer(value)
+
+
 def _integer(value):
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
@@ -182,12 +189,12 @@ def _gpus(raw):
         for group in _objects(raw["entity_groups"]):
             if group.get("entity_group") == "GPU":
                 for entity in _objects(group.get("entities")):
-                    if isinstance(entity.get("entity_id"), int):
-                        found[entity["entity_id"]] = str(entity.get("serial_num") or "")
+                    if _index(entity.get("entity_id")) is not None:
+                        found[_index(entity["entity_id"])] = str(entity.get("serial_num") or "")
         return found
     serials = raw.get("GPU Device Serials")
     if isinstance(serials, dict):
-        return {int(index): str(serial or "") for index, serial in serials.items() if str(index).isdigit()}
+        return {_index(index): str(serial or "") for index, serial in serials.items() if _index(index) is not None}
     if isinstance(raw.get("GPU Device IDs"), list):
         return dict.fromkeys(range(len(raw["GPU Device IDs"])), "")
     return None

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from ansible_collections.gpuops.lifecycle.plugins.module_utils.task import Failed
 from ansible_collections.gpuops.lifecycle.plugins.module_utils.validate import dcgm, dcgm_judge, options
-from ansible_collections.gpuops.lifecycle.plugins.module_utils.validate.verdict import unknown
 
 ARGUMENT_SPEC = {
     **options.SHARED_SPEC,
@@ -27,28 +26,26 @@ def run(task):
     params = task.params
     if params["expected_gpus"] < 1 or params["iterations"] < 1:
         raise Failed("expected_gpus and iterations must be at least 1. Nothing was run.")
+    serials = tuple(params["expected_serials"])
+    if serials and len(set(serials)) != params["expected_gpus"]:
+        raise Failed(
+            f"expected_serials names {len(set(serials))} GPUs, expected_gpus says {params['expected_gpus']}. Nothing was run."
+        )
+    timeout_s = options.time_limit(params, TIMEOUT_S[params["level"]] * params["iterations"])
     argv = command(params)
     if task.check_mode:
-        return {**options.planned("dcgmi diag", argv), "tests": [], "gpus": [], "version": "", "driver_version": ""}
-    timeout_s = params["timeout_s"] or TIMEOUT_S[params["level"]] * params["iterations"]
+        empty = {"tests": [], "gpus": [], "version": "", "driver_version": ""}
+        return {**options.planned(task, "dcgmi diag", argv), **empty}
     execution = options.execute(task, "dcgmi_diag", argv, params["expected_gpus"], timeout_s)
     output = dcgm.read(execution.stdout)
-    if execution.problem:
-        verdict = unknown(execution.cause, execution.problem)
-    else:
-        verdict = dcgm_judge.judge(
-            output,
-            execution.rc,
-            params["level"],
-            params["expected_gpus"],
-            tuple(params["expected_serials"]),
-            params["iterations"],
-        )
+    verdict = dcgm_judge.judge(
+        output, execution.rc, params["level"], params["expected_gpus"], serials, params["iterations"]
+    )
     document = output.documents[-1] if output.documents else None
     return options.answer(
         task,
         "dcgmi diag",
-        verdict,
+        options.settle(verdict, execution),
         execution,
         argv,
         level=params["level"],
@@ -68,8 +65,7 @@ def tests_of(document):
     """[{name, verdict, gpus_passed, problems[]}] as the tool reported them."""
     found = []
     for test in document.tests if document else ():
-        words = {result.status for result in test.results} or {""}
-        verdict = "pass" if words == {"pass"} else "fail" if words & {"fail", "warn"} else "unknown"
+        verdict = _word(test.results)
         passed = len({r.gpu for r in test.results if r.gpu is not None and r.status == "pass"})
         problems = [problem.text for result in test.results for problem in result.problems]
         found.append({"name": test.name, "verdict": verdict, "gpus_passed": passed, "problems": problems})
@@ -88,8 +84,15 @@ def gpus_of(document):
     found = []
     for index in sorted(serials):
         mine = [r for test in document.tests for r in test.results if r.gpu == index]
-        words = {r.status for r in mine}
-        verdict = "pass" if words == {"pass"} else "fail" if words & {"fail", "warn"} else "unknown"
+        verdict = _word(mine)
         errors = [problem.text for r in mine for problem in r.problems]
         found.append({"index": index, "serial": serials[index], "verdict": verdict, "errors": errors})
     return found
+
+
+def _word(results):
+    """Verdict of some results together; none at all, and a warning on a pass, are unknown."""
+    words = {result.status for result in results}
+    if words & {"fail", "warn"}:
+        return "fail"
+    return "pass" if words == {"pass"} and not any(result.problems for result in results) else "unknown"

@@ -5,39 +5,62 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import os
 import signal
 import subprocess
+import tempfile
 import time
 
 from ansible_collections.gpuops.lifecycle.plugins.module_utils.task import Failed
-from ansible_collections.gpuops.lifecycle.plugins.module_utils.validate.execution import Execution
+from ansible_collections.gpuops.lifecycle.plugins.module_utils.validate.execution import (
+    KILL_AFTER_S,
+    OUTPUT_LIMIT,
+    TIMED_OUT,
+    Execution,
+    ending,
+)
 
-TIMED_OUT = 124
 
-
-def run(argv, timeout_s):
+def run(argv, timeout_s, kill_after_s=KILL_AFTER_S):
     """Execution of argv. Failed when the program cannot be started at all."""
     started, clock = _now(), time.monotonic()
-    try:
-        process = subprocess.Popen(
-            argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True
-        )
-    except OSError as error:
-        raise Failed(
-            f"{argv[0]} cannot be started on this host: {error.strerror}. Nothing was changed. Install it, set `binary` to "
-            "its path, or use executor: pod."
-        ) from error
-    try:
-        stdout, _stderr = process.communicate(timeout=timeout_s)
-        problem = cause = ""
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        stdout, _stderr = process.communicate()
-        problem, cause = f"{argv[0]} did not end within {timeout_s} s", "timeout"
-    rc = TIMED_OUT if problem else process.returncode
-    return Execution(rc, stdout, started, _now(), round(time.monotonic() - clock, 1), problem, cause)
+    # Files, not pipes: a child that outlives the program would hold a pipe open, and reading it would never end.
+    with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+        try:
+            process = subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, start_new_session=True
+            )
+        except OSError as error:
+            raise Failed(
+                f"{argv[0]} cannot be started on this host: {error.strerror}. Nothing was changed. Install it, set "
+                "`binary` to its path, or use executor: pod."
+            ) from error
+        try:
+            rc = process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            _end(process, kill_after_s)
+            rc = TIMED_OUT
+        took_s = round(time.monotonic() - clock, 1)
+        # A negative code is a signal; shells and containers show it as 128 + signal.
+        rc = rc if rc >= 0 else 128 - rc
+        cause, problem = ending(rc, argv[0], timeout_s)
+        return Execution(rc, _text(stdout), started, _now(), took_s, problem, cause, _text(stderr))
+
+
+def _end(process, kill_after_s):
+    """TERM first: dcgmi passes it on to the host engine, where the diagnostic would go on otherwise."""
+    for number, patience_s in ((signal.SIGTERM, kill_after_s), (signal.SIGKILL, None)):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(patience_s)
+
+
+def _text(file):
+    file.seek(0)
+    return file.read(OUTPUT_LIMIT).decode("utf-8", "replace")
 
 
 def _now():

@@ -9,14 +9,18 @@ import hashlib
 
 from ansible_collections.gpuops.lifecycle.plugins.module_utils.node import keys
 from ansible_collections.gpuops.lifecycle.plugins.module_utils.node.records import label_value
+from ansible_collections.gpuops.lifecycle.plugins.module_utils.validate.execution import KILL_AFTER_S
 
 CONTAINER = "diagnostic"
-COMMAND_HASH = f"{keys.DOMAIN}/command"
-# Time for pulling the image and starting, on top of the diagnostic's own limit.
+MANAGED_BY, OURS = "app.kubernetes.io/managed-by", "gpuops-lifecycle"
+WORK = f"{keys.DOMAIN}/work"
+RUN = f"{keys.DOMAIN}/run"
+# Time for finding room, pulling the image and starting, on top of the diagnostic's own limit.
 START_S = 900
-KILL_AFTER_S = 30
 # Last resort for a Job that nobody cleaned up.
 KEEP_S = 3600
+# Reasons of a waiting container that no waiting cures (kubernetes/kubernetes pkg/kubelet/images, pkg/kubelet/container).
+LASTING = ("InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError", "CreateContainerError")
 
 
 def name_of(node_name, tool):
@@ -25,63 +29,93 @@ def name_of(node_name, tool):
     return f"{tool.replace('_', '-')}-{digest}"
 
 
-def body(node_name, tool, argv, gpus, timeout_s, image, params):
+def body(node, tool, argv, gpus, timeout_s, image, params, run=""):
     """batch/v1 Job: pinned to the node through the scheduler, so that its GPUs are counted; never started twice."""
-    command = ["timeout", f"--kill-after={KILL_AFTER_S}", str(timeout_s), *argv]
+    name = node["metadata"]["name"]
     labels = {
-        "app.kubernetes.io/managed-by": "gpuops-lifecycle",
+        MANAGED_BY: OURS,
         f"{keys.DOMAIN}/purpose": "diagnostics",
-        f"{keys.DOMAIN}/node": label_value(node_name),
+        f"{keys.DOMAIN}/node": label_value(name),
     }
-    pod = {
-        "restartPolicy": "Never",
-        "automountServiceAccountToken": False,
-        "terminationGracePeriodSeconds": KILL_AFTER_S,
-        "affinity": {
-            "nodeAffinity": {
-                "requiredDuringSchedulingIgnoredDuringExecution": {
-                    "nodeSelectorTerms": [
-                        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node_name]}]},
-                    ]
-                }
-            }
-        },
-        "tolerations": [
-            {"key": keys.GPU_RESOURCE, "operator": "Exists", "effect": "NoSchedule"},
-            {"key": keys.HOLD_TAINT, "operator": "Exists", "effect": "NoSchedule"},
-            {"key": keys.UNSCHEDULABLE_TAINT, "operator": "Exists", "effect": "NoSchedule"},
-        ],
-        "containers": [
-            {
-                "name": CONTAINER,
-                "image": image,
-                "command": command,
-                "resources": {"limits": {keys.GPU_RESOURCE: str(gpus)}},
-                "securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}} if tool == "dcgmi_diag" else {},
-            }
-        ],
-    }
-    if params.get("image_pull_secret"):
-        pod["imagePullSecrets"] = [{"name": params["image_pull_secret"]}]
-    if params.get("runtime_class"):
-        pod["runtimeClassName"] = params["runtime_class"]
-    digest = hashlib.sha256("\0".join([image, *command]).encode()).hexdigest()[:16]
+    command = ["timeout", f"--kill-after={KILL_AFTER_S}", str(timeout_s), *argv]
+    work = "\0".join([node["metadata"]["uid"], image, str(gpus), *command])
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {
-            "name": name_of(node_name, tool),
+            "name": name_of(name, tool),
             "namespace": keys.NAMESPACE,
             "labels": labels,
-            "annotations": {COMMAND_HASH: digest},
+            "annotations": {WORK: hashlib.sha256(work.encode()).hexdigest(), RUN: run},
         },
         "spec": {
             "backoffLimit": 0,
             "activeDeadlineSeconds": timeout_s + KILL_AFTER_S + START_S,
             "ttlSecondsAfterFinished": KEEP_S,
-            "template": {"metadata": {"labels": labels}, "spec": pod},
+            "template": {"metadata": {"labels": labels}, "spec": _pod(name, tool, command, gpus, image, params)},
         },
     }
+
+
+def _pod(node_name, tool, command, gpus, image, params):
+    pinned = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node_name]}]}]
+    container = {
+        "name": CONTAINER,
+        "image": image,
+        "command": command,
+        "resources": {"limits": {keys.GPU_RESOURCE: str(gpus)}},
+    }
+    pod = {
+        "restartPolicy": "Never",
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": KILL_AFTER_S,
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": pinned}}},
+        # The node is held: by our taint and cordon, and perhaps by others' too.
+        "tolerations": [
+            {"operator": "Exists", "effect": "NoSchedule"},
+            {"key": keys.GPU_RESOURCE, "operator": "Exists"},
+            {"key": keys.HOLD_TAINT, "operator": "Exists"},
+        ],
+        "containers": [container],
+    }
+    if tool == "dcgmi_diag":
+        # For DCGM's profiling counters, which are root's on the host.
+        container["securityContext"] = {"capabilities": {"add": ["SYS_ADMIN"]}}
+    else:
+        # NCCL falls back to shared memory where it finds no direct path; a container's 64 MiB are too few for that.
+        container["volumeMounts"] = [{"name": "shared-memory", "mountPath": "/dev/shm"}]
+        pod["volumes"] = [{"name": "shared-memory", "emptyDir": {"medium": "Memory", "sizeLimit": "8Gi"}}]
+    if params.get("image_pull_secret"):
+        pod["imagePullSecrets"] = [{"name": params["image_pull_secret"]}]
+    if params.get("runtime_class"):
+        pod["runtimeClassName"] = params["runtime_class"]
+    return pod
+
+
+def is_ours(found):
+    return (found["metadata"].get("labels") or {}).get(MANAGED_BY) == OURS
+
+
+def can_be_adopted(found, wanted):
+    """A Job that a run which was killed left behind and that still does the very work that is wanted now.
+
+    Never a finished one: what it found may be about the node before its change.
+    """
+    work = (found["metadata"].get("annotations") or {}).get(WORK)
+    return (
+        work == wanted["metadata"]["annotations"][WORK]
+        and not found["metadata"].get("deletionTimestamp")
+        and (finished(found) is None)
+    )
+
+
+def finished(found):
+    """The condition that ended a Job ({"type": "Complete" or "Failed", "reason": …}), or None while it works."""
+    for condition in (found.get("status") or {}).get("conditions") or []:
+        if condition["type"] in ("Failed", "Complete") and condition["status"] == "True":
+            return condition
+    return None
 
 
 def exit_code(pod):
@@ -95,10 +129,9 @@ def exit_code(pod):
 def waiting_for(pod):
     """What a pod that does not run yet waits for, in one sentence ("" when it runs)."""
     status = pod.get("status") or {}
-    for container in status.get("containerStatuses") or []:
-        waiting = (container.get("state") or {}).get("waiting")
-        if waiting:
-            return ": ".join(filter(None, (waiting.get("reason"), waiting.get("message"))))
+    waiting = _waiting(pod)
+    if waiting:
+        return ": ".join(filter(None, (waiting.get("reason"), waiting.get("message"))))
     if status.get("phase") == "Pending":
         for condition in status.get("conditions") or []:
             if condition["type"] == "PodScheduled" and condition["status"] == "False":
@@ -107,9 +140,17 @@ def waiting_for(pod):
     return ""
 
 
-def failed_without_running(pod):
-    """Why a pod ended before its container ran ("" if it did not): admission, eviction, lost node."""
+def never_runs(pod):
+    """Why the diagnostic of this pod has not run and will not ("" while it may): admission, eviction, lost node, image."""
     status = pod.get("status") or {}
     if status.get("phase") == "Failed" and exit_code(pod) is None:
-        return f"{status.get('reason', 'Failed')}: {status.get('message', 'no message')}"
-    return ""
+        return f"{status.get('reason') or 'Failed'}: {status.get('message') or 'no message'}"
+    waiting = _waiting(pod)
+    return waiting_for(pod) if waiting.get("reason") in LASTING else ""
+
+
+def _waiting(pod):
+    for container in (pod.get("status") or {}).get("containerStatuses") or []:
+        if container["name"] == CONTAINER:
+            return (container.get("state") or {}).get("waiting") or {}
+    return {}

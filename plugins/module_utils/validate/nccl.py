@@ -16,8 +16,9 @@ from typing import NamedTuple, Optional
 FAILURE = re.compile(
     r"Test (?:CUDA|NCCL) failure \S+ '(?P<text>[^\n]*)'|Test timeout \([^\n]*|Invalid number of GPUs: [^\n]*"
 )
-FOOTER = re.compile(r"# Out of bounds values\s*:\s*(\d+)\s+(\w+)")
-AVERAGE = re.compile(r"# Avg bus bandwidth\s*:\s*(\S+)")
+FOOTER = re.compile(r"^# Out of bounds values\s*:\s*(\d+)\s+(OK|FAILED)\s", re.MULTILINE)
+# The last line with a measurement in every version (its own verdict is not used).
+AVERAGE = re.compile(r"^# Avg bus bandwidth\s*:\s*(\S+)", re.MULTILINE)
 RANK = re.compile(r"#\s+Rank\s+\d+\s")
 TAG = re.compile(r"^\[\d+(?:,\d+)?\](?:<(?P<stream>\w+)>)?:?\s?", re.MULTILINE)
 SIZES = re.compile(r"minBytes (\d+) maxBytes (\d+)")
@@ -38,27 +39,35 @@ class Row(NamedTuple):
 
 
 class Run(NamedTuple):
-    """out_of_bounds: (count, word) of the footer, None without one. bad_rows: lines of the table that cannot be read."""
+    """out_of_bounds: (count, word) of the footer, None without one. bad_rows: lines of the table that cannot be read.
+
+    ended: the line after the footer is there too. failures: the texts of failure lines, in the order they were printed.
+    """
 
     rows: tuple
     ranks: int
     out_of_bounds: Optional[tuple]
     average_gbps: Optional[float]
-    failure: str
+    ended: bool
+    failures: tuple
     bad_rows: tuple
     max_bytes: Optional[int]
     version: str
 
 
-def read(text):
-    """Run for the text of one run (or the content of a `-J` file)."""
+NOTHING = Run((), 0, None, None, False, (), (), None, "")
+
+
+def read(text, stderr=""):
+    """Run for the text of one run (or the content of a `-J` file). stderr: searched for failure lines only."""
     stripped = text.lstrip()
     if stripped.startswith("{"):
         try:
             return _from_json(json.loads(stripped))
-        except ValueError:
-            return Run((), 0, None, None, "", ("the JSON is cut off",), None, "")
-    return _from_text(_untagged(text))
+        except (ValueError, RecursionError):
+            return NOTHING._replace(bad_rows=("the JSON is cut off",))
+    run = _from_text(_untagged(text))
+    return run._replace(failures=run.failures + _failures(stderr))
 
 
 def _untagged(text):
@@ -87,7 +96,7 @@ def _from_text(text):
                 rows.append(row)
         elif header is not None and line.strip() and not line.startswith("#") and re.match(r"\s*\d", line):
             bad.append(line.strip()[:120])
-    failure, footer, average = FAILURE.search(text), FOOTER.search(text), AVERAGE.search(text)
+    footer, average = FOOTER.search(text), AVERAGE.search(text)
     sizes = SIZES.search(text)
     version = re.search(r"# nccl-tests version (\S+)", text)
     return Run(
@@ -95,11 +104,16 @@ def _from_text(text):
         ranks=len(RANK.findall(text)),
         out_of_bounds=(int(footer[1]), footer[2]) if footer else None,
         average_gbps=_number(average[1]) if average else None,
-        failure=(failure["text"] or failure[0]) if failure else "",
+        ended=bool(average),
+        failures=_failures(text),
         bad_rows=tuple(bad),
         max_bytes=int(sizes[2]) if sizes else None,
         version=version[1] if version else "",
     )
+
+
+def _failures(text):
+    return tuple(found["text"] or found[0] for found in FAILURE.finditer(text))
 
 
 def _row(header, words):
@@ -129,32 +143,49 @@ def _number(text):
 
 
 def _from_json(raw):
-    config = raw.get("config") or {}
+    config = _dict(raw.get("config"))
     rows, bad = [], []
-    for result in raw.get("results") or []:
-        out, inside = result.get("out_of_place"), result.get("in_place")
-        if not isinstance(out, dict) or not isinstance(inside, dict):
-            bad.append(f"size {result.get('size')} has no measurement")
-            continue
-        numbers = [_number(v) for v in (out.get("bus_bw"), inside.get("bus_bw"), out.get("alg_bw"))]
-        wrong = [_number(part.get("nwrong")) for part in (out, inside)]
-        if None in numbers or not isinstance(result.get("size"), int):
-            bad.append(f"size {result.get('size')} cannot be read")
-            continue
-        counted = None if None in wrong else int(sum(wrong))
-        rows.append(Row(result["size"], numbers[0], numbers[1], counted, numbers[2]))
-    bounds = raw.get("out_of_bounds") or {}
-    # Misspelt up to 2.17.8 (85ca91d).
-    average = raw.get("average_bus_bandwidth") or raw.get("average_bus_bandwidith") or {}
-    errors = [str(e) for e in raw.get("errors") or [] if e]
-    processes = len(config.get("devices") or []) or 1
+    for result in _list(raw.get("results")):
+        row = _json_row(_dict(result))
+        if row is None:
+            bad.append(f"the result of size {_dict(result).get('size')} cannot be read")
+        else:
+            rows.append(row)
+    bounds = _dict(raw.get("out_of_bounds"))
+    # Misspelt up to 2.17.8 (NVIDIA/nccl-tests 85ca91d).
+    average = _dict(raw.get("average_bus_bandwidth") or raw.get("average_bus_bandwidith"))
+    # One entry per process, not per GPU.
+    processes = len(_list(config.get("devices"))) or 1
+    counted = isinstance(bounds.get("count"), int)
     return Run(
         rows=tuple(rows),
-        ranks=int(config.get("ngpus") or 0) * int(config.get("nthreads") or 1) * processes,
-        out_of_bounds=(bounds.get("count"), "OK" if bounds.get("okay") == "true" else "FAILED") if bounds else None,
+        ranks=_count(config.get("ngpus")) * (_count(config.get("nthreads")) or 1) * processes,
+        out_of_bounds=(bounds["count"], "OK" if bounds.get("okay") == "true" else "FAILED") if counted else None,
         average_gbps=_number(average.get("bandwidth", average.get("bandwidith"))),
-        failure="; ".join(errors),
+        ended="end_time" in raw,
+        failures=tuple(str(error) for error in _list(raw.get("errors")) if error),
         bad_rows=tuple(bad),
         max_bytes=config.get("maximum_bytes"),
         version=str(raw.get("version") or ""),
     )
+
+
+def _json_row(result):
+    out, inside = _dict(result.get("out_of_place")), _dict(result.get("in_place"))
+    numbers = [_number(v) for v in (out.get("bus_bw"), inside.get("bus_bw"), out.get("alg_bw"))]
+    if None in numbers or not isinstance(result.get("size"), int):
+        return None
+    wrong = [_number(part.get("nwrong")) for part in (out, inside)]
+    return Row(result["size"], numbers[0], numbers[1], None if None in wrong else int(sum(wrong)), numbers[2])
+
+
+def _dict(value):
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value):
+    return value if isinstance(value, list) else []
+
+
+def _count(value):
+    return value if isinstance(value, int) else 0

@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-import contextlib
-
 from ansible_collections.gpuops.lifecycle.plugins.module_utils.kube.connection import CONNECTION_SPEC
 from ansible_collections.gpuops.lifecycle.plugins.module_utils.task import Failed
 from ansible_collections.gpuops.lifecycle.plugins.module_utils.validate import host
 from ansible_collections.gpuops.lifecycle.plugins.module_utils.validate.execution import excerpt
+from ansible_collections.gpuops.lifecycle.plugins.module_utils.validate.verdict import unknown
 
 SHARED_SPEC = {
     **CONNECTION_SPEC,
@@ -32,10 +31,39 @@ def execute(task, tool, argv, gpus, timeout_s):
     from ansible_collections.gpuops.lifecycle.plugins.module_utils.node.lock import node_lock
     from ansible_collections.gpuops.lifecycle.plugins.module_utils.validate import job, pod
 
-    wanted = job.body(task.params["node"], tool, argv, gpus, timeout_s, task.params["image"], task.params)
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(node_lock(task, task.params["node"]))
+    wanted = job.body(find_node(task), tool, argv, gpus, timeout_s, task.params["image"], task.params, run=task.run)
+    with node_lock(task, task.params["node"]):
         return pod.run(task, wanted, timeout_s)
+
+
+def find_node(task):
+    """The Node. A Job for a node that is not there would only wait."""
+    from ansible_collections.gpuops.lifecycle.plugins.module_utils.kube import paths
+    from ansible_collections.gpuops.lifecycle.plugins.module_utils.kube.errors import NotFound
+
+    name = task.params["node"]
+    try:
+        return task.kube.get(paths.node(name))
+    except NotFound as error:
+        raise Failed(
+            f"There is no node {name} in this cluster. Nothing was run. kubectl get nodes lists them."
+        ) from error
+
+
+def time_limit(params, default_s):
+    """Seconds the tool may take."""
+    if params["timeout_s"] is None:
+        return default_s
+    if params["timeout_s"] < 1:
+        raise Failed("timeout_s must be at least 1. Nothing was run.")
+    return params["timeout_s"]
+
+
+def settle(verdict, execution):
+    """A run that went wrong proves nothing; yet what it showed of a fault before that stays a fail."""
+    if execution.problem and verdict.word != "fail":
+        return unknown(execution.cause, execution.problem)
+    return verdict
 
 
 def answer(task, tool, verdict, execution, argv, **more):
@@ -50,7 +78,7 @@ def answer(task, tool, verdict, execution, argv, **more):
         "started_at": execution.started_at,
         "finished_at": execution.finished_at,
         "duration_s": execution.duration_s,
-        "output": excerpt(execution.stdout) if verdict.word != "pass" else "",
+        "output": excerpt(execution.stdout + execution.stderr) if verdict.word != "pass" else "",
         **more,
     }
     if verdict.word != "pass" and task.params["fail_on_verdict"]:
@@ -62,7 +90,9 @@ def answer(task, tool, verdict, execution, argv, **more):
     return result
 
 
-def planned(tool, argv):
+def planned(task, tool, argv):
     """What check mode answers: nothing was run, so nothing is known."""
+    if task.params["executor"] == "pod":
+        find_node(task)
     reasons = [f"check mode: would run {' '.join(argv)}"]
     return {"verdict": "unknown", "cause": "check_mode", "reasons": reasons, "tool": tool, "command": argv}
