@@ -71,6 +71,7 @@ from ansible_collections.gpuops.lifecycle.plugins.module_utils.kube import paths
 from ansible_collections.gpuops.lifecycle.plugins.module_utils.kube.client import Kube
 from ansible_collections.gpuops.lifecycle.plugins.module_utils.kube.errors import ApiError
 from ansible_collections.gpuops.lifecycle.plugins.module_utils.node import budget, hold, keys
+from ansible_collections.gpuops.lifecycle.plugins.module_utils.outcome import sentence
 
 
 def host_variables(node, pool_label):
@@ -129,17 +130,22 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             self._check_server(kube, kubeconfig)
             return [_slim(node) for node in kube.list(paths.nodes(), labelSelector=self.get_option("label_selector"))]
         except ApiError as error:
-            raise AnsibleParserError(f"{path}: the GPU nodes cannot be listed: {error}") from error
+            raise self._failed(f"The GPU nodes cannot be listed: {sentence(error)}") from error
 
     def _check_server(self, kube, kubeconfig):
         wanted = self.get_option("server_version_must_contain")
         version = kube.get("/version")["gitVersion"] if wanted else ""
         if wanted not in version:
-            raise AnsibleParserError(
+            raise self._failed(
                 f"This inventory is for a cluster whose version contains {wanted!r}; {kube.host} (kubeconfig "
-                f"{kubeconfig or 'from the environment'}) runs {version}. Nothing was changed. Unset KUBECONFIG and "
+                f"{kubeconfig or 'from the environment'}) runs {version}. Unset KUBECONFIG and "
                 "K8S_AUTH_KUBECONFIG, or copy inventories/example for your own cluster."
             )
+
+    def _failed(self, message):
+        """Ansible goes on with an empty inventory when a plugin fails; the playbooks end with what is kept here."""
+        self.inventory.set_variable("all", "gpuops_inventory_error", message)
+        return AnsibleParserError(message)
 
     def _add(self, node):
         name = node["metadata"]["name"]

@@ -34,10 +34,15 @@ def describe(task, error):
         if task.changed
         else "Nothing was changed."
     )
-    return f"{what} failed: {error}. {_advice(error)} {done}".replace("  ", " ")
+    return f"{what} failed: {sentence(error)} {done}"
 
 
-def _advice(error):
+def sentence(error):
+    """An ApiError with what to do about it."""
+    return f"{str(error).rstrip('.')}. {advice(error)}".rstrip()
+
+
+def advice(error):
     if isinstance(error, NoCluster):
         return ""
     if isinstance(error, Unreachable):
