@@ -162,6 +162,8 @@ def _missing_gpus(document, expected_gpus, expected_serials):
         gone = sorted(set(expected_serials) - serials)
         if gone:
             return fail("missing", f"the GPUs with serials {', '.join(gone)} were not found")
+    if not seen:
+        return unknown("incomplete", "the output names no GPU")
     if expected_gpus and len(seen) < expected_gpus:
         return fail("missing", f"{len(seen)} of {expected_gpus} GPUs were found")
     if not expected_gpus:
