@@ -135,7 +135,7 @@ def test_the_budget_of_the_pool_is_kept(cluster, product):
         ("nodes: [{name: a, gpus: many}]", "nodes[0].gpus"),
         ("nodes: [{name: a}]\nworlds: 1", "worlds"),
         ("{", "YAML"),
-        ("nodes: [{name: a}]\noperator: {speed: 1}", "operator.speed"),
+        ("nodes: [{name: a}]\noperator: {speed: 1}", "operator has an unknown key"),
         ("nodes: [{name: a}]\nworkloads: [{kind: Pod}]", "workloads[0]"),
     ],
 )
