@@ -53,7 +53,7 @@ class Host:
         self.url = f"https://{ADDRESS}:{self._runner.addresses[0][1]}"
 
     async def _answer(self, request):
-        if request.path == "/" and "Authorization" not in request.headers:
+        if request.path == "/" and not request.headers.get("Authorization"):
             text = (
                 f"Simulated cluster {self.scenario.name}. Its state: {self.url}/sim/state; what else there is: /sim\n"
             )

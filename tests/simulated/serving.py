@@ -6,16 +6,48 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import os
+import ssl
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.contract.api import Api, until
 
 ROOT = Path(__file__).resolve().parents[2]
 GPU_NODES = ("gpu-node-a", "gpu-node-b", "gpu-node-c", "gpu-node-d")
+
+
+@dataclass
+class Event:
+    id: str
+    event: str
+    data: dict
+
+
+class Events:
+    """One stream of /sim/events."""
+
+    def __init__(self, response):
+        self._response = response
+        assert response.readline() == b"retry: 1000\n"
+
+    def until(self, check):
+        """The first event that passes, None when the stream ends before."""
+        fields = {}
+        while line := self._response.readline().decode():
+            key, _colon, value = line.rstrip("\n").partition(": ")
+            if key:
+                fields[key] = value
+            elif "data" in fields:
+                found = Event(fields.get("id", ""), fields["event"], json.loads(fields["data"]))
+                fields = {}
+                if check(found):
+                    return found
+        return None
 
 
 class SimulatedCluster:
@@ -57,6 +89,18 @@ class SimulatedCluster:
     def break_(self, kind, node=None, **fields):
         """Inject a fault."""
         return self.post("/sim/faults", {"kind": kind, **({"node": node} if node else {}), **fields})
+
+    @contextlib.contextmanager
+    def events(self, last=None):
+        """Server-sent events, from now on or after the id `last`."""
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        connection = http.client.HTTPSConnection(self.url.partition("//")[2], context=context, timeout=30)
+        connection.request("GET", "/sim/events", headers={"Last-Event-ID": last} if last else {})
+        try:
+            yield Events(connection.getresponse())
+        finally:
+            connection.close()
 
     def reset(self):
         self.post("/sim/reset")
