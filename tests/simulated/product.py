@@ -30,13 +30,14 @@ class Product:
 
     def install(self):
         """What playbooks/install.yml does, without starting Ansible."""
-        for file in ("noderecords.yml", "rbac.yml"):
-            for manifest in yaml.safe_load_all((ROOT / "roles/install/files" / file).read_text()):
-                version, namespace = manifest["apiVersion"], manifest["metadata"].get("namespace")
-                scope = f"/namespaces/{namespace}" if namespace else ""
-                root = f"/apis/{version}" if "/" in version else f"/api/{version}"
-                answer = self.cluster.api.call("POST", f"{root}{scope}/{PLURALS[manifest['kind']]}", manifest)
-                assert answer.status == 201, answer.body
+        files = sorted((ROOT / "roles/install/files").glob("*.yml"))
+        manifests = [yaml.safe_load(file.read_text()) for file in files]
+        for manifest in sorted(manifests, key=lambda m: "namespace" in m["metadata"]):
+            version, namespace = manifest["apiVersion"], manifest["metadata"].get("namespace")
+            scope = f"/namespaces/{namespace}" if namespace else ""
+            root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+            answer = self.cluster.api.call("POST", f"{root}{scope}/{PLURALS[manifest['kind']]}", manifest)
+            assert answer.status == 201, answer.body
 
     def environment(self, **more):
         kept = {k: v for k, v in self.cluster.environment.items() if k != "KUBECONFIG"}

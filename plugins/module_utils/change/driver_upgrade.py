@@ -147,7 +147,7 @@ class _Upgrade:
             rollout.prepare(self._task, self._policy, self._name)
             self._policy = rollout.find_policy(self._task)
         elif step.verb == "arm":
-            self._patch_node(lambda node: self._drop_state(node))
+            self._patch_node(_without_state)
             self._await(mirror, lambda s: s.armed and s.state == driver_steps.REQUIRED, NOTICE_S, self._not_armed())
         elif step.verb == "armed":
             self._await(mirror, lambda s: s.state != seen.state or not s.armed, NOTICE_S, self._not_armed())
@@ -161,16 +161,6 @@ class _Upgrade:
 
     def _patch_node(self, decide):
         update_node(self._task, self._name, decide, self._task.params["node_uid"])
-
-    @staticmethod
-    def _drop_state(node):
-        """Only from upgrade-required and unarmed: in flight the label is the operator's own."""
-        labels, annotations = operands.labels_of(node), node["metadata"].get("annotations") or {}
-        if labels.get(keys.UPGRADE_STATE) != driver_steps.REQUIRED or keys.INITIAL_UNSCHEDULABLE in annotations:
-            return None
-        return {
-            "metadata": {"resourceVersion": node["metadata"]["resourceVersion"], "labels": {keys.UPGRADE_STATE: None}}
-        }
 
     def _await(self, mirror, reached, limit_s, why):
         def tell():
@@ -238,6 +228,14 @@ class _Upgrade:
         self._last_nudge = now
         for value in (f"nudge-{self._nudges}", None):
             self._patch_node(lambda node, value=value: _with_nudge(node, value))
+
+
+def _without_state(node):
+    """Only from upgrade-required and unarmed: in flight the label is the operator's own."""
+    labels, annotations = operands.labels_of(node), node["metadata"].get("annotations") or {}
+    if labels.get(keys.UPGRADE_STATE) != driver_steps.REQUIRED or keys.INITIAL_UNSCHEDULABLE in annotations:
+        return None
+    return {"metadata": {"resourceVersion": node["metadata"]["resourceVersion"], "labels": {keys.UPGRADE_STATE: None}}}
 
 
 def _with_nudge(node, value):

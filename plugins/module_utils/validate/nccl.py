@@ -10,6 +10,7 @@ bandwidths GB/s (10^9), the bus bandwidth as nccl-tests defines it (PERFORMANCE.
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import NamedTuple, Optional
 
@@ -139,7 +140,7 @@ def _number(text):
         value = float(text)
     except (TypeError, ValueError):
         return None
-    return value if value == value and abs(value) != float("inf") else None
+    return value if math.isfinite(value) else None
 
 
 def _from_json(raw):

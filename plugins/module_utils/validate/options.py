@@ -16,7 +16,7 @@ SHARED_SPEC = {
     "node": dict(type="str", required=True),
     "executor": dict(type="str", choices=["pod", "host"], default="pod"),
     "timeout_s": dict(type="int"),
-    "image_pull_secret": dict(type="str"),
+    "image_pull_secret": dict(type="str", no_log=False),
     "runtime_class": dict(type="str"),
     "fail_on_verdict": dict(type="bool", default=True),
     "lock_s": dict(type="int", default=30),
