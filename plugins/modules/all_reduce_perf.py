@@ -40,13 +40,20 @@ options:
     type: str
     default: "8"
   max_bytes:
-    description: The largest size, which is the one judged.
+    description:
+      - The largest size. The one judged is the last that the steps from O(min_bytes) reach.
     type: str
     default: 8G
   factor:
     description: Factor from one size to the next.
     type: int
     default: 2
+  env:
+    description:
+      - Variables of NCCL to set for the run (C(NCCL_*), but not C(NCCL_TESTS_*)). They are returned, since they change what
+        is measured.
+    type: dict
+    default: {}
   binary:
     description: The program, for O(executor=host) also as a path.
     type: str
@@ -58,11 +65,13 @@ options:
     description:
       - V(pod) runs a Job that is pinned to the node and keeps its log. V(host) runs O(binary) on the host itself, over the
         play's connection.
+      - The Job needs the GPUs to be free, tolerates every C(NoSchedule) taint, and is deleted at its end. A Job that a killed
+        run left behind is gone on with when it still does the same work, and removed otherwise.
     type: str
     choices: [pod, host]
     default: pod
   timeout_s:
-    description: Seconds after which the tool has hung, which is V(unknown).
+    description: Seconds after which the tool has hung, which is V(unknown). By default 900.
     type: int
   image_pull_secret:
     description: Secret in the namespace C(gpuops-system) to pull O(image) with.
@@ -97,7 +106,11 @@ verdict:
   returned: always
   sample: pass
 cause:
-  description: One word for a verdict that is not a pass.
+  description:
+    - One word for a verdict that is not a pass.
+    - V(bandwidth), V(corruption), V(hardware) and V(missing) fail. V(truncated), V(unchecked), V(ranks), V(size), V(no_rows),
+      V(no_limit), V(fabric), V(busy), V(not_run), V(contradiction), V(not_started), V(timeout), V(killed), V(vanished),
+      V(no_log), V(api) and V(check_mode) are unknown.
   type: str
   returned: always
   sample: ""
@@ -174,6 +187,11 @@ curve:
       type: float
       returned: always
       sample: 481.07
+env:
+  description: What was set for NCCL.
+  type: dict
+  returned: always
+  sample: {}
 ranks:
   description: How many GPUs took part.
   type: int

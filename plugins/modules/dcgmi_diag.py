@@ -14,6 +14,7 @@ description:
     expected GPU passes every test. A skipped test, a missing field, a warning on a pass, an empty or a cut output is
     V(unknown).
   - The node must be drained; other users of its GPUs make the result V(unknown).
+  - A failure that was found stays a failure, even when the run came to no proper end afterwards.
 author:
   - The gpuops.lifecycle authors (@gpuops)
 extends_documentation_fragment:
@@ -34,7 +35,7 @@ options:
     type: int
     required: true
   expected_serials:
-    description: Serials of the node's GPUs, to prove that the result is about this machine.
+    description: Serials of all GPUs of the node, to prove that the result is about this machine.
     type: list
     elements: str
     default: []
@@ -54,11 +55,15 @@ options:
     description:
       - V(pod) runs a Job that is pinned to the node and keeps its log. V(host) runs O(binary) on the host itself, over the
         play's connection.
+      - The Job needs the GPUs to be free, tolerates every C(NoSchedule) taint, and is deleted at its end. A Job that a killed
+        run left behind is gone on with when it still does the same work, and removed otherwise.
     type: str
     choices: [pod, host]
     default: pod
   timeout_s:
-    description: Seconds after which the tool has hung, which is V(unknown).
+    description:
+      - Seconds after which the tool has hung, which is V(unknown). By default 300, 1260, 3600 and 16200 for the levels 1 to 4,
+        times O(iterations).
     type: int
   image_pull_secret:
     description: Secret in the namespace C(gpuops-system) to pull O(image) with.
@@ -99,7 +104,12 @@ verdict:
   returned: always
   sample: pass
 cause:
-  description: One word for a verdict that is not a pass.
+  description:
+    - One word for a verdict that is not a pass.
+    - V(hardware), V(reset), V(xid), V(missing), V(performance), V(environment), V(fabric), V(configuration) and
+      V(unclassified) fail. V(output), V(not_run), V(zero_tests), V(incomplete), V(identity), V(expectation), V(iterations),
+      V(contradiction), V(busy), V(not_tested), V(not_started), V(timeout), V(killed), V(vanished), V(no_log), V(api) and
+      V(check_mode) are unknown.
   type: str
   returned: always
   sample: ""

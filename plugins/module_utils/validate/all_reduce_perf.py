@@ -21,8 +21,11 @@ ARGUMENT_SPEC = {
     "min_bytes": dict(type="str", default="8"),
     "max_bytes": dict(type="str", default="8G"),
     "factor": dict(type="int", default=2),
+    "env": dict(type="dict", default={}),
 }
 TIMEOUT_S = 900
+# Not NCCL_TESTS_*: those change what is measured, or what the tool calls a success.
+ENVIRONMENT = re.compile(r"NCCL_(?!TESTS_)[A-Z0-9_]+")
 UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
 
 
@@ -57,13 +60,14 @@ def run(task):
     limit = params["min_busbw_gbps"]
     if limit is not None and not (math.isfinite(limit) and limit > 0):
         raise Failed(f"min_busbw_gbps must be a number above 0, not {limit}. Nothing was run.")
+    env = environment(params)
     required = largest_size(params)
     timeout_s = options.time_limit(params, TIMEOUT_S)
     argv = command(params)
     if task.check_mode:
         planned = options.planned(task, "all_reduce_perf", argv)
-        return {**planned, "busbw_gbps": None, "curve": [], "baseline": _baseline(params)}
-    execution = options.execute(task, "all_reduce_perf", argv, params["gpus"], timeout_s)
+        return {**planned, "env": env, "busbw_gbps": None, "curve": [], "baseline": _baseline(params)}
+    execution = options.execute(task, "all_reduce_perf", argv, params["gpus"], timeout_s, env)
     measured = nccl.read(execution.stdout, execution.stderr)
     verdict = nccl_judge.judge(measured, execution.rc, params["gpus"], required, limit)
     return options.answer(
@@ -77,8 +81,17 @@ def run(task):
         curve=[{"bytes": row.bytes, "busbw_gbps": row.busbw_gbps} for row in measured.rows],
         ranks=measured.ranks,
         version=measured.version,
+        env=env,
         baseline=_baseline(params),
     )
+
+
+def environment(params):
+    """{name: text} for the program; what else is set there would not be seen in the record."""
+    for name in params["env"] or {}:
+        if not ENVIRONMENT.fullmatch(name):
+            raise Failed(f"env may set variables of NCCL only (NCCL_…, not NCCL_TESTS_…), not {name}. Nothing was run.")
+    return {name: str(value) for name, value in (params["env"] or {}).items()}
 
 
 def command(params):

@@ -23,14 +23,19 @@ from ansible_collections.gpuops.lifecycle.plugins.module_utils.validate.executio
 )
 
 
-def run(argv, timeout_s, kill_after_s=KILL_AFTER_S):
-    """Execution of argv. Failed when the program cannot be started at all."""
+def run(argv, timeout_s, env=None, kill_after_s=KILL_AFTER_S):
+    """Execution of argv, with env on top of this process' environment. Failed when the program cannot be started at all."""
     started, clock = _now(), time.monotonic()
     # Files, not pipes: a child that outlives the program would hold a pipe open, and reading it would never end.
     with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
         try:
             process = subprocess.Popen(
-                argv, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, start_new_session=True
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                start_new_session=True,
+                env={**os.environ, **(env or {})},
             )
         except OSError as error:
             raise Failed(

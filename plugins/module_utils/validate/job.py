@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 
 from ansible_collections.gpuops.lifecycle.plugins.module_utils.node import keys
 from ansible_collections.gpuops.lifecycle.plugins.module_utils.node.records import label_value
@@ -29,7 +30,7 @@ def name_of(node_name, tool):
     return f"{tool.replace('_', '-')}-{digest}"
 
 
-def body(node, tool, argv, gpus, timeout_s, image, params, run=""):
+def body(node, tool, argv, gpus, timeout_s, image, params, env=None, run=""):
     """batch/v1 Job: pinned to the node through the scheduler, so that its GPUs are counted; never started twice."""
     name = node["metadata"]["name"]
     labels = {
@@ -38,7 +39,8 @@ def body(node, tool, argv, gpus, timeout_s, image, params, run=""):
         f"{keys.DOMAIN}/node": label_value(name),
     }
     command = ["timeout", f"--kill-after={KILL_AFTER_S}", str(timeout_s), *argv]
-    work = "\0".join([node["metadata"]["uid"], image, str(gpus), *command])
+    variables = [{"name": key, "value": value} for key, value in sorted((env or {}).items())]
+    work = json.dumps([node["metadata"]["uid"], image, gpus, command, variables])
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -52,17 +54,21 @@ def body(node, tool, argv, gpus, timeout_s, image, params, run=""):
             "backoffLimit": 0,
             "activeDeadlineSeconds": timeout_s + KILL_AFTER_S + START_S,
             "ttlSecondsAfterFinished": KEEP_S,
-            "template": {"metadata": {"labels": labels}, "spec": _pod(name, tool, command, gpus, image, params)},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": _pod(name, tool, command, variables, gpus, image, params),
+            },
         },
     }
 
 
-def _pod(node_name, tool, command, gpus, image, params):
+def _pod(node_name, tool, command, variables, gpus, image, params):
     pinned = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node_name]}]}]
     container = {
         "name": CONTAINER,
         "image": image,
         "command": command,
+        "env": variables,
         "resources": {"limits": {keys.GPU_RESOURCE: str(gpus)}},
     }
     pod = {

@@ -23,15 +23,16 @@ SHARED_SPEC = {
 }
 
 
-def execute(task, tool, argv, gpus, timeout_s):
-    """Execution on the node: a Job, or a process of this machine."""
+def execute(task, tool, argv, gpus, timeout_s, env=None):
+    """Execution on the node: a Job, or a process of this machine. env: {name: text} to set for the program."""
     if task.params["executor"] == "host":
-        return host.run(argv, timeout_s)
+        return host.run(argv, timeout_s, env or {})
     # Imported here: the host door runs without a Kubernetes client.
     from ansible_collections.gpuops.lifecycle.plugins.module_utils.node.lock import node_lock
     from ansible_collections.gpuops.lifecycle.plugins.module_utils.validate import job, pod
 
-    wanted = job.body(find_node(task), tool, argv, gpus, timeout_s, task.params["image"], task.params, run=task.run)
+    node = find_node(task)
+    wanted = job.body(node, tool, argv, gpus, timeout_s, task.params["image"], task.params, env or {}, task.run)
     with node_lock(task, task.params["node"]):
         return pod.run(task, wanted, timeout_s)
 

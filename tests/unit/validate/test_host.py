@@ -49,6 +49,13 @@ def test_nccl_on_the_host(tmp_path):
     assert result["baseline"] == {"min_busbw_gbps": 450.0, "origin": "site"}
 
 
+def test_what_is_set_for_nccl_is_set_and_recorded(tmp_path):
+    text = f'test "$NCCL_NVLS_ENABLE" = 0 && cat {FIXTURES}/nccl/01-healthy-h100-8gpu.txt'
+    binary = program(tmp_path, "all_reduce_perf", text)
+    result = operate(all_reduce_perf, binary, gpus=8, min_busbw_gbps=450.0, env={"NCCL_NVLS_ENABLE": 0})
+    assert (result["verdict"], result["env"]) == ("pass", {"NCCL_NVLS_ENABLE": "0"})
+
+
 def test_a_reason_on_stderr_is_read_too(tmp_path):
     text = "Invalid number of GPUs: 8 requested but only 7 were found."
     binary = program(tmp_path, "all_reduce_perf", f"echo '{text}' >&2; exit 5")
@@ -129,6 +136,8 @@ def test_a_missing_program_names_the_next_step():
         (all_reduce_perf, dict(gpus=8, min_busbw_gbps=float("nan")), "min_busbw_gbps"),
         (all_reduce_perf, dict(gpus=8, min_busbw_gbps=0.0), "min_busbw_gbps"),
         (all_reduce_perf, dict(gpus=8, executor="pod"), "image"),
+        (all_reduce_perf, dict(gpus=8, env={"LD_PRELOAD": "x"}), "LD_PRELOAD"),
+        (all_reduce_perf, dict(gpus=8, env={"NCCL_TESTS_DEVICE": 1}), "NCCL_TESTS_DEVICE"),
     ],
 )
 def test_bad_parameters_are_refused_before_anything_runs(operation, params, words):

@@ -132,7 +132,7 @@ def wanted_job(gpus=8, uid="node-uid"):
     node = {"metadata": {**NODE["metadata"], "uid": uid}}
     params = {"level": 2, "iterations": 1, "binary": "dcgmi"}
     spec = dcgmi_diag.ARGUMENT_SPEC
-    made = job.body(node, "dcgmi_diag", dcgmi_diag.command(params), gpus, 1, spec["image"]["default"], {}, "run-0")
+    made = job.body(node, "dcgmi_diag", dcgmi_diag.command(params), gpus, 1, spec["image"]["default"], {}, {}, "run-0")
     made["metadata"].update(uid="left", resourceVersion="1")
     return made
 
