@@ -9,12 +9,14 @@ import asyncio
 import hashlib
 
 from simulator.controllers.daemonsets import DaemonSets
+from simulator.controllers.deployments import Deployments
 from simulator.controllers.disruption import Disruption
 from simulator.controllers.garbage import CustomResources, Garbage, Namespaces
 from simulator.controllers.jobs import Jobs
 from simulator.controllers.nodelifecycle import NodeLifecycle
+from simulator.controllers.replicasets import ReplicaSets
 from simulator.controllers.scheduler import Scheduler
-from simulator.controllers.workloads import Deployments, ReplicaSets, StatefulSets
+from simulator.controllers.statefulsets import StatefulSets
 from simulator.errors import ApiError
 from simulator.gpu_operator.controller import GpuOperator
 from simulator.gpu_operator.operands import features
@@ -74,11 +76,10 @@ class Cluster:
                 self._create(f"workloads[{i}]", manifest)
 
     def _create(self, where, manifest):
-        group = manifest["apiVersion"].rpartition("/")[0]
-        place, kind = f"{self.scenario.path}: {where}", manifest["kind"]
-        resource = next((r for r in self.store.resources if r.kind == kind and r.group == group), None)
+        place, version, kind = f"{self.scenario.path}: {where}", manifest["apiVersion"], manifest["kind"]
+        resource = next((r for r in self.store.resources if r.kind == kind and r.group_version == version), None)
         if resource is None:
-            raise BadScenario(f"{place}: the simulated cluster has no {manifest['apiVersion']} {kind}.")
+            raise BadScenario(f"{place}: the simulated cluster has no {version} {kind}.")
         namespace = manifest["metadata"].get("namespace", "default") if resource.namespaced else ""
         try:
             self.store.create(resource, manifest, namespace)
