@@ -130,8 +130,8 @@ duration_s:
   sample: 184.2
 """
 
-from ansible_collections.gpuops.lifecycle.plugins.module_utils.door import run_module
 from ansible_collections.gpuops.lifecycle.plugins.module_utils.change.driver_upgrade import ARGUMENT_SPEC, run
+from ansible_collections.gpuops.lifecycle.plugins.module_utils.door import run_module
 
 
 def main() -> None:

@@ -118,7 +118,8 @@ def _failed(seen, name):
     return Step(
         "refuse",
         f"the driver upgrade of {name} failed; its driver pod is not Ready after {seen.pod_restarts} restarts{why}. See "
-        f"the log of that pod. When its cause is mended and the pod Ready, run the same command again; to make the operator try anew: "
+        "the log of that pod. When its cause is mended and the pod Ready, run the same command again; to make the operator "
+        "try anew: "
         f"kubectl label node {name} nvidia.com/gpu-driver-upgrade-state={REQUIRED} --overwrite",
     )
 
