@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -174,3 +175,21 @@ def test_without_a_limit_bandwidth_cannot_pass():
     run = nccl.read(text_of("nccl", "01-healthy-h100-8gpu.txt"))
     assert nccl_judge.judge(run, 0, 8, 2**33, None).cause == "no_limit"
     assert nccl_judge.judge(run, 1, 8, 2**33, 450).cause == "contradiction"
+
+
+@pytest.mark.parametrize("module", ["dcgmi_diag", "all_reduce_perf"])
+def test_every_cause_is_documented(module):
+    root = Path(__file__).parents[3] / "plugins"
+    judge = "dcgm_judge" if module == "dcgmi_diag" else "nccl_judge"
+    sources = "".join((root / f"module_utils/validate/{name}.py").read_text() for name in (judge, "pod", "execution"))
+    causes = set(
+        re.findall(
+            r'(?:unknown|fail)\(\s*"(\w+)"|(?:End\(None|return rc, ""|= None, ""), "(\w+)"|return "(\w+)", f"', sources
+        )
+    )
+    causes = {word for found in causes for word in found if word} | {"check_mode"}
+    if module == "dcgmi_diag":
+        causes |= set(dcgm_judge.ORDER)
+    assert {"timeout", "vanished", "no_log", "not_started", "api"} <= causes
+    documented = set(re.findall(r"V\((\w+)\)", (root / f"modules/{module}.py").read_text()))
+    assert causes <= documented
