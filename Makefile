@@ -30,7 +30,7 @@ test: lint unit simulated sanity  ## linters, unit tests, the simulated cluster,
 unit: .venv/test.stamp  ## decisions and parsers, without a cluster
 	$(PYTEST) tests/unit
 
-simulated: .venv/test.stamp .cache/kubectl  ## the real playbooks on the simulated cluster
+simulated: .venv/test.stamp  ## the real playbooks on the simulated cluster
 	$(PYTEST) tests/contract tests/simulated -m "not soak"
 
 soak: .venv/test.stamp  ## twenty upgrades whose controller is killed at a random moment
@@ -52,10 +52,6 @@ docs: .venv/test.stamp  ## the reference of modules, roles and plugins, into bui
 
 build: .venv/run.stamp  ## the collection's tarball, into build/
 	ansible-galaxy collection build --force --output-path build
-
-.cache/kubectl: tests/kubectl/go.mod tests/kubectl/main.go
-	@mkdir -p .cache
-	cd tests/kubectl && go build -trimpath -ldflags '-s -w' -o $(ROOT).cache/kubectl .
 
 clean:  ## remove everything that was made here
 	rm -rf .venv .cache .collections .sim build .pytest_cache .ruff_cache
