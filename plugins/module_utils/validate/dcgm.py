@@ -37,10 +37,12 @@ class Result(NamedTuple):
 
 
 class Test(NamedTuple):
+    """summary: the tool's word for all results together, as Result.status; None where the shape has none."""
+
     name: str
     category: str
     results: tuple
-    summary: str
+    summary: Optional[str]
 
 
 class Document(NamedTuple):
@@ -94,8 +96,6 @@ def read(text):
 
 
 def _iterations(raw):
-    if not isinstance(raw, dict):
-        return Output((), "the output is not a JSON object")
     if "iterations" not in raw:
         return Output((document(raw),), "")
     # An iteration that ended in a runtime error is stored as null, or as a copy of the one before it.
@@ -141,7 +141,7 @@ def _test(raw, category):
     if extra:
         read_results += (Result(None, _status(summary.get("status")), extra),)
     name = str(raw.get("name", ""))
-    return Test(name, category, read_results, _status(summary.get("status")) if "status" in summary else "")
+    return Test(name, category, read_results, _status(summary["status"]) if "status" in summary else None)
 
 
 def _result(raw):

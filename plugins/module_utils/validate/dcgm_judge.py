@@ -201,5 +201,5 @@ def _doubts(document, level, expected_gpus):
             yield f"{test.name} speaks of GPUs that the output does not list: {', '.join(map(str, sorted(strangers)))}"
         if needed and test.name not in of_machine and len(gpus) != expected_gpus:
             yield f"{test.name} passed on {len(gpus)} of {expected_gpus} GPUs"
-        if needed and test.summary and test.summary != "pass":
-            yield f"{test.name} says {test.summary} as a whole"
+        if needed and test.summary not in (None, "pass"):
+            yield f"{test.name} says {test.summary or 'nothing'} as a whole"

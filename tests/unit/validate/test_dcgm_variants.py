@@ -172,6 +172,49 @@ def test_a_gpu_without_serial_proves_no_identity():
     assert judged(document).word == "pass"
 
 
+def test_missing_and_surplus_gpus():
+    document, _gpus, key = load("4")
+    assert judged(document, gpus=7).cause == "expectation"
+    document["entity_groups"][0]["entities"].pop()
+    for category in document[key]["test_categories"]:
+        for test in category["tests"]:
+            test["results"].pop()
+    verdict = judged(document, expected_serials=IDENTITY)
+    assert (verdict.word, verdict.cause) == ("fail", "missing")
+    assert IDENTITY[7] in verdict.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("word", "verdict"), [("Fail", "fail"), ("Skip", "unknown"), ("", "unknown"), ("Pass", "pass")]
+)
+def test_a_summary_may_not_contradict_its_results(word, verdict):
+    document, _gpus, key = load("4")
+    document[key]["test_categories"][1]["tests"][0]["test_summary"]["status"] = word
+    assert judged(document).word == verdict
+
+
+def test_a_warning_in_the_summary_counts_once_and_counts():
+    """Up to 4.4 the summary has what no entity has; from 4.5.0 it repeats everything."""
+    document, _gpus, key = load("4")
+    test = document[key]["test_categories"][1]["tests"][0]
+    warning = {"warning": "lost contact", "error_id": 58, "error_severity": 2}
+    test["test_summary"] = {"status": "Pass", "warnings": [warning]}
+    assert judged(document).word == "unknown"
+    test["test_summary"]["status"] = "Fail"
+    assert judged(document).cause == "hardware"
+    test["results"][0].update(status="Fail", warnings=[warning])
+    assert len(judged(document).reasons) == 1
+
+
+def test_the_gpus_of_3_1_are_counted_without_serials():
+    (document,) = dcgm.read(sample("dcgmi", "18-fail-v31-gpu-ids.json")).documents
+    assert document.gpus == dict.fromkeys(range(4), "")
+
+
+def test_a_fall_back_to_the_own_machine_is_called_that():
+    assert "machine it ran on" in judged(sample("dcgmi", "14-fallback-to-local.json")).reasons[0]
+
+
 def test_results_of_gpus_that_are_not_listed_do_not_count():
     document, _gpus, key = load("4")
     for result in every_result(document, key):

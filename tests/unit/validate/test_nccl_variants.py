@@ -68,6 +68,8 @@ def test_a_row_in_pieces_is_not_dropped():
         (lambda t: t.replace(LAST_ROW, LAST_ROW.replace("481.07", "inf")), "unknown", "truncated"),
         (lambda t: t.replace(LAST_ROW, f"{LAST_ROW}\n{LAST_ROW.replace('482.03', '120.10')}"), "fail", "bandwidth"),
         (lambda t: t.replace(LAST_ROW, "node-a:41:52 [3] NCCL INFO comm 0x5 rank 3\n" + LAST_ROW), "pass", ""),
+        (lambda t: t.replace(LAST_ROW, "  8589934592 21474node-a:41 NCCL INFO\n" + LAST_ROW), "unknown", "truncated"),
+        (lambda t: t + "Invalid number of GPUs: 8 requested but only 7 were found.\n", "fail", "missing"),
         (lambda t: "", "unknown", "no_rows"),
         (lambda t: "{}", "unknown", "no_rows"),
     ],
@@ -75,6 +77,14 @@ def test_a_row_in_pieces_is_not_dropped():
 def test_changes_of_the_table(change, word, cause):
     verdict = judged(change(HEALTHY))
     assert (verdict.word, verdict.cause) == (word, cause), verdict
+
+
+def test_one_rank_measures_nothing():
+    """NVIDIA/nccl-tests #287: one GPU, 0.00 GB/s, 0 OK, exit code 0."""
+    lines = [line for line in HEALTHY.split("\n") if not any(f"Rank  {i}" in line for i in range(1, 8))]
+    verdict = judged("\n".join(lines).replace("481.07", "0.00").replace("482.03", "0.00"), ranks=1)
+    assert (verdict.word, verdict.cause) == ("unknown", "ranks")
+    assert "one rank" in verdict.reasons[0]
 
 
 @pytest.mark.parametrize("limit", [None, 0, -1, float("nan"), float("inf")])
