@@ -18,6 +18,8 @@ PLAY = """
 - hosts: localhost
   gather_facts: false
   connection: local
+  vars:
+    ansible_python_interpreter: "{{{{ ansible_playbook_python }}}}"
   tasks:
     - gpuops.lifecycle.dcgmi_diag:
         node: here
