@@ -100,6 +100,23 @@ def test_a_good_run_passes_and_its_job_is_deleted():
     assert [test["name"] for test in result["tests"]] == ["software", "memory", "pcie"]
     assert (result["started_at"], result["output"]) == ("2026-12-01T12:00:00Z", "")
     assert kube.deleted == ["job-1"]
+    assert sum(request.startswith("log") for request in kube.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("state", "start_s", "timeout_s"),
+    [
+        (ended(), 60, 60),
+        (pod(waiting={"reason": "InvalidImageName"}), 60, 60),
+        (pod("Failed", reason="Evicted"), 60, 60),
+        (pod(unschedulable="Insufficient nvidia.com/gpu"), 0.2, 60),
+    ],
+    ids=["ended", "lasting", "failed", "not started in time"],
+)
+def test_what_cannot_change_any_more_is_not_waited_for(monkeypatch, state, start_s, timeout_s):
+    monkeypatch.setattr(job, "START_S", start_s)
+    result, _task = diagnose(Jobs(pods=[state], log=GOOD), timeout_s=timeout_s)
+    assert result["duration_s"] < 20
 
 
 def test_the_log_is_asked_for_again_while_the_node_is_away():
@@ -183,6 +200,19 @@ def test_a_job_that_was_created_without_an_answer_is_met_again():
     assert len(kube.created) == 1
 
 
+EXISTS = errors.Conflict("exists", 409, "AlreadyExists")
+
+
+def test_a_job_that_went_by_itself_is_no_obstacle():
+    kube = Jobs(pods=[ended()], log=GOOD, refuse={"create jobs": [EXISTS]})
+    assert diagnose(kube)[0]["verdict"] == "pass"
+
+
+def test_a_job_that_does_not_go_away_is_named():
+    with pytest.raises(Failed, match="does not go away.*kubectl -n gpuops-system describe job dcgmi-diag-"):
+        diagnose(Jobs(refuse={"create jobs": EXISTS}))
+
+
 @pytest.mark.parametrize("verb", ["create jobs", "list pods", "log"])
 def test_a_missing_permission_fails_and_names_what_to_bind(verb):
     kube = Jobs(pods=[ended()], log=GOOD, refuse={verb: FORBIDDEN})
@@ -230,3 +260,16 @@ def test_the_job_is_pinned_counted_and_tolerated():
     assert spec["automountServiceAccountToken"] is False
     assert made["metadata"]["annotations"]["lifecycle.gpuops.io/run"] == "run-0"
     assert len(job.name_of("n" * 253, "all_reduce_perf")) <= 63
+
+
+@pytest.mark.parametrize("tool", ["dcgmi_diag", "all_reduce_perf"])
+def test_each_tool_gets_what_it_needs_and_no_more(tool):
+    params = {"image_pull_secret": "pull", "runtime_class": "nvidia"}
+    for given in ({}, params):
+        spec = job.body(NODE, tool, ["x"], 8, 60, "image", given, {"NCCL_ALGO": "Ring"})["spec"]["template"]["spec"]
+        assert spec.get("imagePullSecrets") == ([{"name": "pull"}] if given else None)
+        assert spec.get("runtimeClassName") == given.get("runtime_class")
+        (container,) = spec["containers"]
+        assert ("securityContext" in container) == (tool == "dcgmi_diag")
+        assert ("volumes" in spec) == (tool == "all_reduce_perf")
+        assert container["env"] == [{"name": "NCCL_ALGO", "value": "Ring"}]
