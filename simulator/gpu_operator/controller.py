@@ -12,16 +12,16 @@ import time
 import traceback
 from dataclasses import dataclass, field
 
-from simulator.errors import ApiError
-from simulator.gpu_operator import keys
+from simulator.gpu_operator import eviction, keys
 from simulator.gpu_operator.operands import Operands
 from simulator.gpu_operator.policy import CRD, OPERANDS, cluster_policy, daemonset, deploy_label
 from simulator.gpu_operator.upgrade import NodeView, Policy, step
-from simulator.nodes.kubelet import is_workload
-from simulator.objects import condition, controller_of, gpu_request, is_finished, is_terminating
+from simulator.objects import condition, is_finished, is_terminating
 from simulator.selectors import parse_labels
 
 AGENT = "gpu-operator"
+# How soon the operator looks again while an operand is not ready.
+RECHECK_S = 5
 
 
 @dataclass
@@ -92,23 +92,34 @@ class GpuOperator:
         self.operands.labels(node["metadata"]["name"], {k: v for k, v in wanted.items() if k not in labels})
 
     async def run(self):
+        """Nodes are upgraded at each wake-up and each tick; what is not ready yet is looked at every few seconds."""
+        left, ready = self.settings.tick_s, False
         while True:
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), self.settings.tick_s / self.clock.speed)
+            pause = left if ready else min(left, RECHECK_S)
+            # asyncio.wait_for may swallow a cancellation that comes together with the wake-up (python/cpython#86296).
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause / self.clock.speed):
+                    await self._wake.wait()
+            due = self._wake.is_set() or pause >= left
+            left = self.settings.tick_s if due else left - pause
             self._wake.clear()
             await self.clock.sleep(self.settings.transition_s)
             try:
                 with self.store.acting(AGENT):
-                    self.reconcile()
+                    ready = self.reconcile(upgrade=due)
             except Exception as error:
                 traceback.print_exc(file=sys.stderr)
                 self.problems.append(f"gpu-operator: {error!r}")
 
-    def reconcile(self):
+    def reconcile(self, upgrade=True):
+        """True when all operands are ready."""
+        ready = True
         for policy in self.store.list("clusterpolicies"):
             self._deploy(policy)
-            self._upgrade(policy)
-            self._status(policy)
+            if upgrade:
+                self._upgrade(policy)
+            ready = self._status(policy) and ready
+        return ready
 
     def _deploy(self, policy):
         for operand in OPERANDS:
@@ -130,6 +141,7 @@ class GpuOperator:
         ready = bool(pods) and all(condition(p, "Ready") for p in pods)
         state = {"state": "ready" if ready else "notReady", "namespace": keys.NAMESPACE}
         self.store.mutate("clusterpolicies", policy["metadata"]["name"], lambda o: o.update(status=state), status=True)
+        return ready
 
     # -- driver upgrades
     def _upgrade(self, policy):
@@ -143,26 +155,25 @@ class GpuOperator:
         for name in nodes:
             if self.machines[name].gpus:
                 self._annotate(name, keys.ENABLED, "true")
-        if "drain" not in rules:
-            return  # the real one panics here, recovers, and upgrades nothing
+        if rules.get("drain") is None and not self.settings.restart_only:
+            return  # the operator of September 2025 panics here, recovers, and upgrades nothing
         driver = self.store.get("daemonsets", OPERANDS["driver"][0], keys.NAMESPACE)
         pods = [p for p in self.store.pods_of(driver["metadata"]["uid"]) if not is_finished(p)]
         if (driver.get("status") or {}).get("desiredNumberScheduled", 0) != len(pods):
             return  # "driver DaemonSet should not have Unscheduled pods": nothing happens on any node
         newest = self._newest_revision(driver)
-        views = [view for pod in pods if (view := self._view(pod, newest, rules)) is not None]
+        views = [view for pod in pods if (view := self._view(pod, driver, newest, rules)) is not None]
         views.sort(key=lambda view: view.name)
         how = Policy(
             max_parallel=rules.get("maxParallelUpgrades", 1),
             max_unavailable=rules.get("maxUnavailable", "25%"),
             wait_selector=(rules.get("waitForCompletion") or {}).get("podSelector") or "",
             wait_timeout_s=(rules.get("waitForCompletion") or {}).get("timeoutSeconds") or 0,
-            drain_enabled=rules["drain"].get("enable", False),
+            drain_enabled=(rules.get("drain") or {}).get("enable", False),
             restart_only=self.settings.restart_only,
         )
-        now = time.time() * self.clock.speed
         by_node = {pod["spec"]["nodeName"]: pod for pod in pods}
-        for action in step(views, how, now):
+        for action in step(views, how):
             self._act(action, by_node, rules)
 
     def _newest_revision(self, driver):
@@ -170,13 +181,14 @@ class GpuOperator:
         newest = max(owned, key=lambda o: o["revision"], default=None)
         return newest["metadata"]["labels"][keys.REVISION_HASH] if newest else None
 
-    def _view(self, pod, newest, rules):
+    def _view(self, pod, driver, newest, rules):
         node = self.store.get("nodes", pod["spec"].get("nodeName") or "")
         if node is None:
             return None
         name, labels = node["metadata"]["name"], node["metadata"].get("labels") or {}
         annotations = node["metadata"].get("annotations") or {}
         statuses = pod["status"].get("containerStatuses") or []
+        template = driver["spec"]["template"]["spec"]
         validators = [
             p
             for p in self.store.pods_on(name)
@@ -195,9 +207,10 @@ class GpuOperator:
             skip=labels.get(keys.SKIP) == "true",
             requested=annotations.get(keys.REQUESTED) == "true",
             initially_unschedulable=keys.INITIAL in annotations,
-            wait_started=_number(annotations.get(keys.WAIT_START)),
-            validation_started=_number(annotations.get(keys.VALIDATION_START)),
+            waited_s=self._since(annotations.get(keys.WAIT_START)),
+            validating_s=self._since(annotations.get(keys.VALIDATION_START)),
             pod_in_sync=pod["metadata"].get("labels", {}).get(keys.REVISION_HASH) == newest,
+            config_unchanged=_config(pod["spec"]) == _config(template),
             pod_ready=condition(pod, "Ready") and not is_terminating(pod),
             pod_restarts=max((s.get("restartCount", 0) for s in statuses), default=0),
             pod_terminating=is_terminating(pod),
@@ -213,10 +226,10 @@ class GpuOperator:
             value = True if action.verb == "cordon" else None
             self.store.mutate("nodes", name, lambda o: _set(o["spec"], "unschedulable", value))
         elif action.verb == "annotate":
-            value = None if action.value is None else str(action.value)
-            self._annotate(name, action.key, value)
-        elif action.verb == "unrequest":
-            self._annotate(name, keys.REQUESTED, None)
+            self._annotate(name, action.key, action.value)
+        elif action.verb == "stamp":
+            # Whole seconds in the field; with a faster clock a second would be too coarse.
+            self._annotate(name, action.key, f"{time.time():.{0 if self.clock.speed <= 1 else 3}f}")
         elif action.verb == "restart":
             meta = pods[name]["metadata"]
             self.store.delete("pods", meta["name"], meta["namespace"])
@@ -224,7 +237,17 @@ class GpuOperator:
             self._working.add(name)
             task = asyncio.ensure_future(self._evict(name, action.verb, rules))
             self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            task.add_done_callback(self._evicted)
+
+    def _evicted(self, task):
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception():
+            traceback.print_exception(task.exception(), file=sys.stderr)
+            self.problems.append(f"gpu-operator: {task.exception()!r}")
+
+    def _since(self, stamp):
+        """Simulated seconds since a Unix time in an annotation; None without one."""
+        return None if stamp is None else (time.time() - float(stamp)) * self.clock.speed
 
     def _state(self, name, value):
         self._label(name, keys.STATE, value)
@@ -255,51 +278,33 @@ class GpuOperator:
         self.store.create("events", body, "default")
 
     async def _evict(self, name, how, rules):
-        """Evict the GPU pods of a node (or all, for a drain) within the time the policy gives."""
-        limits = rules.get("podDeletion" if how == "evict" else "drain") or {}
+        """Evict the GPU pods of a node (or all, for a drain) within the time the policy gives, then move the node on."""
+        drain = rules.get("drain") or {}
+        limits, drains = (rules.get("podDeletion") or {}) if how == "evict" else drain, drain.get("enable")
         with self.store.acting(AGENT):
             try:
-                why = await self._evict_all(name, how, limits)
-                if not why:
+                targets = eviction.targets(self.store.pods_on(name), how, limits)
+                if not targets:
                     self._state(name, keys.POD_RESTART)
-                else:
-                    self._event(name, why, "Warning")
-                    after = keys.DRAIN if how == "evict" and rules["drain"].get("enable") else keys.FAILED
-                    self._state(name, after)
+                    return
+                # Pods that may not be deleted are found before the first eviction, and no event names them.
+                fit = all(eviction.may_delete(pod, limits) for pod in targets)
+                why = await eviction.evict_all(self.store, self.clock, name, targets, limits) if fit else ""
+                if fit and not why:
+                    self._state(name, keys.POD_RESTART)
+                    self._event(name, "Deleted workload pods on the node for the driver upgrade")
+                    return
+                if why:
+                    words = "Failed to delete workload pods on the node for the driver upgrade"
+                    self._event(name, f"{words}, {why}", "Warning")
+                self._state(name, keys.DRAIN if how == "evict" and drains else keys.FAILED)
             finally:
                 self._working.discard(name)
 
-    def _targets(self, name, how):
-        pods = [p for p in self.store.pods_on(name) if is_workload(p) and not is_finished(p)]
-        return [p for p in pods if how == "drain" or gpu_request(p)]
 
-    async def _evict_all(self, name, how, limits):
-        """ "" when all are gone, else what went wrong."""
-        targets = self._targets(name, how)
-        for pod in targets:
-            where = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
-            if controller_of(pod) is None and not limits.get("force"):
-                return f"cannot delete Pods that declare no controller: {where}"
-            if any("emptyDir" in v for v in pod["spec"].get("volumes") or []) and not limits.get("deleteEmptyDir"):
-                return f"cannot delete Pods with local storage: {where}"
-        seconds = limits.get("timeoutSeconds") or 0
-        deadline = self.clock.monotonic() + seconds if seconds else float("inf")
-        uids = {p["metadata"]["uid"] for p in targets}
-        while uids & {p["metadata"]["uid"] for p in self.store.pods_on(name)}:
-            last = ""
-            for pod in self.store.pods_on(name):
-                meta = pod["metadata"]
-                if meta["uid"] in uids and not is_terminating(pod):
-                    try:
-                        self.store.evict(meta["namespace"], meta["name"], {"metadata": {"name": meta["name"]}})
-                    except ApiError as error:
-                        last = f'error when evicting pods/"{meta["name"]}" -n "{meta["namespace"]}": '
-                        if error.code not in (404, 429):
-                            return last + str(error)
-            if self.clock.monotonic() > deadline:
-                return last + f"global timeout reached: {seconds}s"
-            await self.clock.sleep(5)
-        return ""
+def _config(spec):
+    """What makes a driver pod's installation: what its DRIVER_CONFIG_DIGEST is computed from."""
+    return [(c["name"], c["image"], c.get("env")) for c in spec["containers"]]
 
 
 def _set(mapping, key, value):
@@ -307,7 +312,3 @@ def _set(mapping, key, value):
         mapping.pop(key, None)
     else:
         mapping[key] = value
-
-
-def _number(text):
-    return None if text is None else float(text)

@@ -5,6 +5,7 @@
 
 STATE = "nvidia.com/gpu-driver-upgrade-state"
 SKIP = "nvidia.com/gpu-driver-upgrade.skip"
+DRAIN_SKIP = "nvidia.com/gpu-driver-upgrade-drain.skip"
 REQUESTED = "nvidia.com/gpu-driver-upgrade-requested"
 INITIAL = "nvidia.com/gpu-driver-upgrade.node-initial-state.unschedulable"
 WAIT_START = "nvidia.com/gpu-driver-upgrade-wait-for-pod-completion-start-time"

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 
 from simulator.gpu_operator import keys

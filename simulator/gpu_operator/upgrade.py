@@ -5,7 +5,8 @@
 
 Transitions as measured on k8s-operator-libs and on the operator of September 2025, the awkward ones included: a cordoned
 node starts whatever the limit, a failed node returns to service once its driver pod is Ready without a look at the
-validator, "done" may mean "not noticed yet".
+validator, "done" may mean "not noticed yet". The restart-only path is that of v26.7 (k8s-operator-libs
+pkg/upgrade/upgrade_inplace.go, shouldRestartOnly).
 """
 
 from __future__ import annotations
@@ -21,7 +22,12 @@ VALIDATION_TIMEOUT_S = 600
 
 @dataclass
 class NodeView:
-    """What the controller sees of one managed node. Times are seconds of the caller's clock."""
+    """What the controller sees of one managed node.
+
+    waited_s, validating_s: simulated seconds since the start that is written on the node, None while none is written.
+    validators: readiness of each validator pod on the node. config_unchanged: the driver pod runs the configuration that
+    its DaemonSet asks for (image and environment), whatever else of the template has changed.
+    """
 
     name: str
     state: str = ""
@@ -30,9 +36,10 @@ class NodeView:
     skip: bool = False
     requested: bool = False
     initially_unschedulable: bool = False
-    wait_started: float | None = None
-    validation_started: float | None = None
+    waited_s: float | None = None
+    validating_s: float | None = None
     pod_in_sync: bool = True
+    config_unchanged: bool = False
     pod_ready: bool = True
     pod_restarts: int = 0
     pod_terminating: bool = False
@@ -54,7 +61,11 @@ class Policy:
 
 @dataclass(frozen=True)
 class Action:
-    """verb: state, cordon, uncordon, annotate, unrequest, evict, drain, restart."""
+    """verb: state, cordon, uncordon, annotate, stamp (annotate with the time of now), evict, drain, restart.
+
+    An annotation without a value is taken off. Actions of one node are to be carried out in their order: an annotation
+    before the label it belongs to when a node is armed, after it when the node is done.
+    """
 
     verb: str
     node: str
@@ -76,7 +87,8 @@ def slots(nodes, policy):
     total = len(nodes)
     waiting = [n for n in nodes if n.state == keys.REQUIRED]
     in_progress = sum(n.state not in ("", keys.DONE, keys.REQUIRED) for n in nodes)
-    unavailable = sum(n.cordoned or not n.ready or n.state == keys.CORDON for n in nodes)
+    # A cordoned node that is about to be cordoned counts twice, as in GetUpgradesAvailable.
+    unavailable = sum(n.cordoned or not n.ready for n in nodes) + sum(n.state == keys.CORDON for n in nodes)
     limit = max_unavailable(policy, total)
     free = len(waiting) if policy.max_parallel == 0 else policy.max_parallel - in_progress
     free = min(free, limit)
@@ -87,7 +99,7 @@ def slots(nodes, policy):
     return max(0, free)
 
 
-def step(nodes, policy, now):
+def step(nodes, policy):
     """Actions of one reconcile; each node moves by at most one state, judged by how all stood at its start."""
     actions = []
     for node in nodes:
@@ -96,14 +108,20 @@ def step(nodes, policy, now):
     free = slots(nodes, policy)
     for node in (n for n in nodes if n.state == keys.REQUIRED):
         if node.requested:
-            actions.append(Action("unrequest", node.name))
+            actions.append(Action("annotate", node.name, keys.REQUESTED))
         if node.skip or (free <= 0 and not node.cordoned):
             continue
         free -= 1
-        actions.append(Action("state", node.name, value=keys.CORDON))
+        actions += _start(node, policy)
     for node in nodes:
-        actions += _HANDLERS.get(node.state, lambda *_args: [])(node, policy, now)
+        actions += _HANDLERS.get(node.state, lambda *_args: [])(node, policy)
     return actions
+
+
+def _start(node, policy):
+    if policy.restart_only and node.config_unchanged and not node.requested:
+        return [Action("cordon", node.name), Action("state", node.name, value=keys.POD_RESTART)]
+    return [Action("state", node.name, value=keys.CORDON)]
 
 
 def _idle(node):
@@ -115,33 +133,32 @@ def _idle(node):
     return [Action("state", node.name, value=keys.DONE)] if not node.state else []
 
 
-def _cordon(node, policy, _now):
-    after = keys.POD_RESTART if policy.restart_only else keys.WAIT
-    return [Action("cordon", node.name), Action("state", node.name, value=after)]
+def _cordon(node, _policy):
+    return [Action("cordon", node.name), Action("state", node.name, value=keys.WAIT)]
 
 
-def _wait(node, policy, now):
+def _wait(node, policy):
     if not policy.wait_selector or not node.waited_for_pods:
-        cleared = [Action("annotate", node.name, keys.WAIT_START)] if node.wait_started is not None else []
+        cleared = [Action("annotate", node.name, keys.WAIT_START)] if node.waited_s is not None else []
         return [*cleared, Action("state", node.name, value=keys.POD_DELETION)]
-    if node.wait_started is None:
-        return [Action("annotate", node.name, keys.WAIT_START, now)] if policy.wait_timeout_s else []
-    if now - node.wait_started > policy.wait_timeout_s:
-        return [Action("annotate", node.name, keys.WAIT_START), Action("state", node.name, value=keys.POD_DELETION)]
+    if node.waited_s is None:
+        return [Action("stamp", node.name, keys.WAIT_START)] if policy.wait_timeout_s else []
+    if policy.wait_timeout_s and node.waited_s > policy.wait_timeout_s:
+        return [Action("state", node.name, value=keys.POD_DELETION), Action("annotate", node.name, keys.WAIT_START)]
     return []
 
 
-def _pod_deletion(node, _policy, _now):
+def _pod_deletion(node, _policy):
     return [Action("evict", node.name)]
 
 
-def _drain(node, policy, _now):
+def _drain(node, policy):
     if not policy.drain_enabled:
         return [Action("state", node.name, value=keys.POD_RESTART)]
     return [Action("drain", node.name)]
 
 
-def _pod_restart(node, _policy, _now):
+def _pod_restart(node, _policy):
     if not node.pod_in_sync:
         return [] if node.pod_terminating else [Action("restart", node.name)]
     if node.pod_ready:
@@ -151,19 +168,19 @@ def _pod_restart(node, _policy, _now):
     return []
 
 
-def _validation(node, _policy, now):
+def _validation(node, _policy):
     if not node.validators:
         return []
     if all(node.validators):
         return [*_clear_validation(node), *_leave(node)]
-    if node.validation_started is None:
-        return [Action("annotate", node.name, keys.VALIDATION_START, now)]
-    if now - node.validation_started > VALIDATION_TIMEOUT_S:
-        return [*_clear_validation(node), Action("state", node.name, value=keys.FAILED)]
+    if node.validating_s is None:
+        return [Action("stamp", node.name, keys.VALIDATION_START)]
+    if node.validating_s > VALIDATION_TIMEOUT_S:
+        return [Action("state", node.name, value=keys.FAILED), *_clear_validation(node)]
     return []
 
 
-def _failed(node, _policy, _now):
+def _failed(node, _policy):
     return _leave(node) if node.pod_in_sync and node.pod_ready else []
 
 
@@ -174,10 +191,10 @@ def _leave(node):
 
 
 def _clear_validation(node):
-    return [Action("annotate", node.name, keys.VALIDATION_START)] if node.validation_started is not None else []
+    return [Action("annotate", node.name, keys.VALIDATION_START)] if node.validating_s is not None else []
 
 
-def _uncordon(node, _policy, _now):
+def _uncordon(node, _policy):
     return [Action("uncordon", node.name), Action("state", node.name, value=keys.DONE)]
 
 
