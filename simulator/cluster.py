@@ -17,6 +17,7 @@ from simulator.controllers.nodelifecycle import NodeLifecycle
 from simulator.controllers.replicasets import ReplicaSets
 from simulator.controllers.scheduler import Scheduler
 from simulator.controllers.statefulsets import StatefulSets
+from simulator.controllers.tainteviction import TaintEviction
 from simulator.errors import ApiError
 from simulator.gpu_operator.controller import GpuOperator
 from simulator.gpu_operator.operands import features
@@ -28,7 +29,7 @@ from simulator.scenario import BadScenario
 from simulator.settling import missing
 
 CONTROLLERS = (
-    CustomResources, Namespaces, NodeLifecycle, Garbage, DaemonSets, ReplicaSets, Deployments, StatefulSets, Jobs,
+    CustomResources, Namespaces, NodeLifecycle, TaintEviction, Garbage, DaemonSets, ReplicaSets, Deployments, StatefulSets, Jobs,
     Disruption, Scheduler,
 )  # fmt: skip
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")

@@ -106,7 +106,17 @@ def _new_daemonset(daemonset):
 
 def _job(job):
     spec = job["spec"]
-    for field, value in (("parallelism", 1), ("completions", 1), ("backoffLimit", 6), ("completionMode", "NonIndexed")):
+    if spec.get("parallelism") is None:
+        spec.setdefault("completions", 1)
+    replacement = "Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed"
+    for field, value in (
+        ("parallelism", 1),
+        ("backoffLimit", 6),
+        ("completionMode", "NonIndexed"),
+        ("suspend", False),
+        ("manualSelector", False),
+        ("podReplacementPolicy", replacement),
+    ):
         spec.setdefault(field, value)
     uid = job["metadata"]["uid"]
     own = {"batch.kubernetes.io/controller-uid": uid, "controller-uid": uid}

@@ -19,6 +19,7 @@ import orjson
 
 from simulator import resources as known
 from simulator.api import validation
+from simulator.budgets import BudgetIndex
 from simulator.defaults import apply_defaults, fill_spec
 from simulator.errors import (
     ApiError,
@@ -33,9 +34,10 @@ from simulator.errors import (
 )
 from simulator.eviction import evict as evict_pod
 from simulator.objects import clone, key_of
-from simulator.selectors import by_object
 
 HISTORY = 20_000
+# Finalizers that the garbage collector takes off.
+PROPAGATION = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
 _actor = contextvars.ContextVar("actor", default="cluster")
 
 
@@ -62,7 +64,7 @@ class Store:
         self._bytes = {}
         self._on_node = collections.defaultdict(dict)
         self._owned = collections.defaultdict(dict)
-        self._budgets = collections.defaultdict(dict)
+        self._budgets = BudgetIndex()
         self.history = collections.defaultdict(lambda: collections.deque(maxlen=HISTORY))
         self.subscribers = []
         self.logs = PodLogs()
@@ -108,7 +110,7 @@ class Store:
         return [obj for plural, obj in self._owned[uid].values() if plural == "pods"]
 
     def budgets_of(self, namespace, pod):
-        return [b for b in self._budgets[namespace].values() if by_object(b["spec"].get("selector"))(pod)]
+        return self._budgets.of(namespace, pod)
 
     def encoded(self, resource, obj):
         """The object as it stands in a list (no kind, no apiVersion), encoded once per version."""
@@ -270,8 +272,9 @@ class Store:
         if resource.plural == "namespaces":
             new["status"] = {"phase": "Terminating"}
             finalizers = finalizers or ["kubernetes"]
-        if options.get("propagationPolicy") == "Foreground" and "foregroundDeletion" not in finalizers:
-            finalizers.append("foregroundDeletion")
+        waits_for = PROPAGATION.get(options.get("propagationPolicy"))
+        if waits_for and waits_for not in finalizers:
+            finalizers.append(waits_for)
             new["metadata"]["finalizers"] = finalizers
         if resource.plural == "pods" and grace == 0 and not finalizers:
             new["metadata"]["deletionGracePeriodSeconds"] = 0
@@ -343,9 +346,9 @@ class Store:
                 self.logs.forget(obj["metadata"]["uid"])
         elif resource.plural == "poddisruptionbudgets":
             if gone:
-                self._budgets[key[0]].pop(key[1], None)
+                self._budgets.remove(obj)
             else:
-                self._budgets[key[0]][key[1]] = obj
+                self._budgets.put(obj, old)
 
 
 def _grace(pod, options):

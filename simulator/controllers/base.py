@@ -63,7 +63,7 @@ class Controller:
             try:
                 self.reconcile(key)
             except ApiError as error:
-                if error.code not in (404, 409):
+                if error.code not in (404, 409) and not _namespace_goes(error):
                     self._problem(key, error)
             except Exception as error:
                 traceback.print_exc()
@@ -73,3 +73,9 @@ class Controller:
         text = f"{self.name} {key}: {error!r}"
         self.problems.append(text)
         print(text, file=sys.stderr, flush=True)
+
+
+def _namespace_goes(error):
+    """New content in a namespace that is being deleted: the real controllers ignore this refusal too."""
+    causes = (error.body.get("details") or {}).get("causes") or []
+    return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)

@@ -17,29 +17,93 @@ class Garbage(Controller):
         metadata = change.object["metadata"]
         if change.type == "DELETED":
             self.mark(("owner", metadata["uid"]))
-        elif "foregroundDeletion" in (metadata.get("finalizers") or []) and metadata.get("deletionTimestamp"):
-            self.mark(("foreground", change.resource.plural, metadata.get("namespace", ""), metadata["name"]))
+            for ref in metadata.get("ownerReferences") or []:
+                self._look_at_owner(ref, metadata.get("namespace", ""))
+            return
+        if metadata.get("deletionTimestamp") and set(metadata.get("finalizers") or []) & {
+            "foregroundDeletion",
+            "orphan",
+        }:
+            self.mark(("dying", change.resource, metadata.get("namespace", ""), metadata["name"]))
+        if metadata.get("ownerReferences") and (
+            change.old is None or change.old["metadata"].get("ownerReferences") != metadata["ownerReferences"]
+        ):
+            self.mark(("owned", change.resource, metadata.get("namespace", ""), metadata["name"]))
+
+    def _look_at_owner(self, ref, namespace):
+        """An owner in foreground deletion waits for what it owns."""
+        resource, owner = self._owner(ref, namespace)
+        if owner is not None and "foregroundDeletion" in (owner["metadata"].get("finalizers") or []):
+            meta = owner["metadata"]
+            self.mark(("dying", resource, meta.get("namespace", ""), meta["name"]))
+
+    def _owner(self, ref, namespace):
+        """(resource, object) that a reference names; the object is None when it is gone."""
+        group = ref["apiVersion"].rpartition("/")[0]
+        resource = next((r for r in self.store.resources if r.kind == ref["kind"] and r.group == group), None)
+        if resource is None:
+            return None, None
+        owner = self.store.get(resource, ref["name"], namespace if resource.namespaced else "")
+        return resource, owner if owner and owner["metadata"]["uid"] == ref["uid"] else None
 
     def reconcile(self, key):
         if key[0] == "owner":
-            self._delete_owned(key[1])
+            for plural, obj in self.store.owned_by(key[1]):
+                self._collect(plural, obj)
             return
-        _what, plural, namespace, name = key
-        obj = self.store.get(plural, name, namespace)
+        what, resource, namespace, name = key
+        obj = self.store.get(resource, name, namespace)
         if obj is None:
             return
-        if self._delete_owned(obj["metadata"]["uid"]):
-            self.mark_later(0.2 * self.clock.speed, key)
+        if what == "owned":
+            self._collect(resource, obj)
             return
-        edit = lambda o: o["metadata"]["finalizers"].remove("foregroundDeletion")  # noqa: E731
-        self.store.mutate(plural, name, edit, namespace)
+        finalizers, uid = obj["metadata"].get("finalizers") or [], obj["metadata"]["uid"]
+        if "orphan" in finalizers:
+            for plural, owned in self.store.owned_by(uid):
+                self._disown(plural, owned, {uid})
+            self._drop(resource, obj, "orphan")
+        elif "foregroundDeletion" in finalizers and not self._delete_blocking(uid):
+            self._drop(resource, obj, "foregroundDeletion")
 
-    def _delete_owned(self, uid):
-        """How many owned objects are still there."""
-        for plural, obj in self.store.owned_by(uid):
-            if not obj["metadata"].get("deletionTimestamp"):
-                self.store.delete(plural, obj["metadata"]["name"], obj["metadata"].get("namespace", ""))
-        return len(self.store.owned_by(uid))
+    def _delete_blocking(self, uid):
+        """Delete what is owned, in the foreground too; how many are left that the owner has to wait for."""
+        for plural, owned in self.store.owned_by(uid):
+            if not owned["metadata"].get("deletionTimestamp"):
+                self._delete(plural, owned, {"propagationPolicy": "Foreground"} if self._owns(owned) else None)
+        left = (ref for _plural, owned in self.store.owned_by(uid) for ref in owned["metadata"]["ownerReferences"])
+        return sum(ref["uid"] == uid and bool(ref.get("blockOwnerDeletion")) for ref in left)
+
+    def _owns(self, obj):
+        return bool(self.store.owned_by(obj["metadata"]["uid"]))
+
+    def _collect(self, plural, obj):
+        """Delete an object none of whose owners is there; with one that is, it only loses the references to the others."""
+        namespace = obj["metadata"].get("namespace", "")
+        refs = obj["metadata"].get("ownerReferences") or []
+        gone = {ref["uid"] for ref in refs if self._owner(ref, namespace)[1] is None}
+        if not gone:
+            return
+        if len(gone) < len({ref["uid"] for ref in refs}):
+            self._disown(plural, obj, gone)
+        elif not obj["metadata"].get("deletionTimestamp"):
+            self._delete(plural, obj, None)
+
+    def _delete(self, plural, obj, options):
+        self.store.delete(plural, obj["metadata"]["name"], obj["metadata"].get("namespace", ""), options)
+
+    def _disown(self, plural, obj, uids):
+        def edit(copy):
+            kept = [ref for ref in copy["metadata"]["ownerReferences"] if ref["uid"] not in uids]
+            copy["metadata"]["ownerReferences"] = kept
+            if not kept:
+                del copy["metadata"]["ownerReferences"]
+
+        self.store.mutate(plural, obj["metadata"]["name"], edit, obj["metadata"].get("namespace", ""))
+
+    def _drop(self, resource, obj, finalizer):
+        edit = lambda o: o["metadata"]["finalizers"].remove(finalizer)  # noqa: E731
+        self.store.mutate(resource, obj["metadata"]["name"], edit, obj["metadata"].get("namespace", ""))
 
 
 class Namespaces(Controller):

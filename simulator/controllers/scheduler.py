@@ -1,39 +1,61 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The scheduler: the fitting node with the fewest GPUs in use, tried again whenever the cluster changes."""
+"""The scheduler: the fitting node with the fewest GPUs in use, tried again whenever room may have come up."""
 
 from __future__ import annotations
 
 import collections
 
 from simulator.controllers.base import Controller
-from simulator.objects import condition, is_terminating, key_of, set_condition
-from simulator.scheduling import free_resources, why_not
+from simulator.objects import condition, is_terminating, key_of, requests_of, set_condition
+from simulator.scheduling import avoided, free_resources, preferred_weight, why_not
+from simulator.spreading import Spreading, required_terms
 
 SAMPLE = 50
+NAME = "default-scheduler"
+RESOLVABLE = ("Insufficient", "Too many pods", "node(s) didn't match pod", "node(s) didn't satisfy")
 
 
 class Scheduler(Controller):
+    """Looks at nodes until it has SAMPLE fitting ones (percentageOfNodesToScore), from where it stopped last time."""
+
     name = "scheduler"
 
     def __init__(self, store, clock):
         super().__init__(store, clock)
         self._pending = {}
+        self._repellers = {}
+        self._free = {}
         self._start = 0
 
     def seen(self, change):
         obj, plural = change.object, change.resource.plural
         if plural == "pods":
-            key = key_of(obj)
-            if change.type == "DELETED" or obj["spec"].get("nodeName"):
+            self._seen_pod(change, obj)
+        elif plural == "nodes":
+            self._free.pop(obj["metadata"]["name"], None)
+            if change.type != "DELETED" and (change.old is None or _relevant(change.old) != _relevant(obj)):
+                self._retry()
+
+    def _seen_pod(self, change, pod):
+        key, node = key_of(pod), pod["spec"].get("nodeName")
+        gone = change.type == "DELETED"
+        if not node:
+            if gone:
                 self._pending.pop(key, None)
-                if change.type == "DELETED" or is_terminating(obj) or _ended(change):
-                    self._retry()
-            elif change.old is None:
+            elif pod["spec"].get("schedulerName") == NAME and (change.old is None or change.old["spec"] != pod["spec"]):
                 self._pending[key] = None
                 self.mark(key)
-        elif plural == "nodes" and (change.old is None or _relevant(change.old) != _relevant(obj)):
+            return
+        self._pending.pop(key, None)
+        if change.old is None or gone or _ended(change) or not change.old["spec"].get("nodeName"):
+            self._free.pop(node, None)
+        if required_terms(pod, "podAntiAffinity"):
+            self._repellers[key] = pod
+            if gone:
+                del self._repellers[key]
+        if gone or _ended(change) or is_terminating(pod) and not is_terminating(change.old or pod):
             self._retry()
 
     def _retry(self):
@@ -45,31 +67,68 @@ class Scheduler(Controller):
         if pod is None or pod["spec"].get("nodeName") or is_terminating(pod):
             self._pending.pop(key, None)
             return
-        nodes = self.store.list("nodes")
-        fitting, reasons = [], collections.Counter()
+        if pod["spec"].get("schedulingGates"):
+            self._say(key, "SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates")
+            return
+        nodes, requests = self.store.list("nodes"), requests_of(pod)
+        fitting, against, helpful, spreading = [], collections.Counter(), 0, None
         for i in range(len(nodes)):
             node = nodes[(self._start + i) % len(nodes)]
-            why = why_not(pod, node, nodes, self.store.pods_on)
-            if why:
-                reasons[why] += 1
-                continue
-            fitting.append(node)
-            if len(fitting) >= SAMPLE:
-                break
+            reasons = why_not(pod, node, requests, self._free_on(node))
+            if not reasons:
+                spreading = spreading or Spreading(pod, nodes, self.store.pods_on, self._repellers.values())
+                reasons = [why] if (why := spreading.why_not(node)) else []
+            against.update(reasons)
+            helpful += any(why.startswith(RESOLVABLE) for why in reasons)
+            if not reasons:
+                fitting.append(node)
+                if len(fitting) >= SAMPLE:
+                    break
         if fitting:
             self._start = (self._start + 1) % len(nodes)
-            best = max(fitting, key=self._score)
+            best = max(fitting, key=lambda node: self._score(pod, node, spreading))
+            self._pending.pop(key, None)
             self.store.bind(key[0], key[1], best["metadata"]["name"])
             return
-        listed = ", ".join(f"{count} {why}" for why, count in sorted(reasons.items()))
-        text = f"0/{len(nodes)} nodes are available: {listed}. preemption: 0/{len(nodes)} nodes are available."
+        self._say(key, "Unschedulable", refusal(len(nodes), against, helpful))
+
+    def _say(self, key, reason, message):
         stamp = self.clock.stamp()
-        edit = lambda p: set_condition(p, "PodScheduled", "False", stamp, "Unschedulable", text)  # noqa: E731
+        edit = lambda p: set_condition(p, "PodScheduled", "False", stamp, reason, message)  # noqa: E731
         self.store.mutate("pods", key[1], edit, key[0], status=True)
 
-    def _score(self, node):
-        free = free_resources(node, self.store.pods_on(node["metadata"]["name"]))
-        return free.get("nvidia.com/gpu", 0), free.get("pods", 0)
+    def _free_on(self, node):
+        name = node["metadata"]["name"]
+        free = self._free.get(name)
+        if free is None:
+            free = self._free[name] = free_resources(node, self.store.pods_on(name))
+        return free
+
+    def _score(self, pod, node, spreading):
+        free = self._free_on(node)
+        return (
+            -avoided(pod, node),
+            -spreading.crowding(node),
+            preferred_weight(pod["spec"], node),
+            free.get("nvidia.com/gpu", 0),
+            free.get("pods", 0),
+        )
+
+
+def refusal(nodes, against, helpful):
+    """The message of condition PodScheduled (FitError of kube-scheduler 1.36).
+
+    against: how many nodes by reason. helpful: nodes on which ending other pods would help.
+    """
+    if not nodes:
+        return "no nodes available to schedule pods"
+    victims, hopeless = "No preemption victims found for incoming pod", "Preemption is not helpful for scheduling"
+    preemption = [(helpful, victims), (nodes - helpful, hopeless)]
+    first, second = (
+        ", ".join(sorted(f"{count} {why}" for count, why in counted if count))
+        for counted in ([(count, why) for why, count in against.items()], preemption)
+    )
+    return f"0/{nodes} nodes are available: {first}. preemption: 0/{nodes} nodes are available: {second}."
 
 
 def _relevant(node):
