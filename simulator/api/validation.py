@@ -120,8 +120,24 @@ def _rules(schema, path):
         yield from _rules(child, f"{path}.{name}")
 
 
+def _pod(pod, path="spec"):
+    containers = (pod.get("spec") or {}).get("containers")
+    if not containers:
+        yield "FieldValueRequired", f"{path}.containers", "Required value"
+    for i, container in enumerate(containers or []):
+        for field in ("name", "image"):
+            if not container.get(field):
+                yield "FieldValueRequired", f"{path}.containers[{i}].{field}", "Required value"
+
+
+def _template(obj):
+    return _pod((obj.get("spec") or {}).get("template") or {}, "spec.template.spec")
+
+
 _BY_PLURAL = {
     "nodes": _node,
+    "pods": _pod,
+    **dict.fromkeys(("deployments", "replicasets", "statefulsets", "daemonsets", "jobs"), _template),
     "poddisruptionbudgets": _budget,
     "leases": _lease,
     "customresourcedefinitions": _custom_definition,
