@@ -59,6 +59,7 @@ class Cluster:
 
     async def stop(self):
         self.kubelet.stop()
+        self.operator.stop()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -91,6 +91,10 @@ class GpuOperator:
         wanted.update({"nvidia.com/mig.config": "all-disabled", "nvidia.com/mig.config.state": "success"})
         self.operands.labels(node["metadata"]["name"], {k: v for k, v in wanted.items() if k not in labels})
 
+    def stop(self):
+        for task in list(self._tasks):
+            task.cancel()
+
     async def run(self):
         """Nodes are upgraded at each wake-up and each tick; what is not ready yet is looked at every few seconds."""
         left, ready = self.settings.tick_s, False

@@ -142,6 +142,20 @@ def test_evictions_within_the_budget_are_no_violation(cluster):
     assert cluster.violations == []
 
 
+def test_an_upgrade_that_nobody_holds_or_proves_is_found(cluster):
+    """The GPU operator alone, as a site without the product has it: cordon, new driver, back in service."""
+    path = "/apis/nvidia.com/v1/clusterpolicies/cluster-policy"
+    assert cluster.api.merge(path, {"spec": {"driver": {"version": "580.95.05"}}}).status == 200
+
+    def found():
+        return [v for v in cluster.violations if v["rule"] == "unproven-in-service"]
+
+    assert cluster.until(found)
+    assert found()[0]["actor"] == "gpu-operator"
+    assert cluster.seen(found()[0]["node"])["changes"][-1]["to"] == "580.95.05"
+    assert "change-under-load" not in {v["rule"] for v in cluster.violations}
+
+
 # -- events
 def test_events_tell_of_nodes_and_violations_and_go_on_after_a_pause(cluster):
     with cluster.events() as events:
