@@ -117,6 +117,7 @@ def test_a_change_while_a_gpu_pod_runs_is_seen(seen, kind):
 IDLE = [
     ("no GPUs", {"gpus": 0}),
     ("finished", {"phase": "Succeeded"}),
+    ("not started yet", {"phase": "Pending", "ready": False}),
     ("another node", {"node": "b"}),
     ("a diagnostic of the product", {"namespace": "gpuops-system"}),
 ]
@@ -217,7 +218,12 @@ def test_a_node_deleted_under_its_pods_is_seen(seen):
     assert seen.rules == ["deleted-with-pods"]
 
 
-STAYS = [("agents only", {"owner": "DaemonSet"}), ("finished", {"phase": "Failed"}), ("elsewhere", {"node": "b"})]
+STAYS = [
+    ("agents only", {"owner": "DaemonSet"}),
+    ("finished", {"phase": "Failed"}),
+    ("the machinery", {"namespace": "gpu-operator"}),
+    ("elsewhere", {"node": "b"}),
+]
 
 
 @pytest.mark.parametrize(("why", "pod"), STAYS, ids=[case[0] for case in STAYS])
@@ -246,14 +252,15 @@ def test_a_hold_beside_a_node_that_is_out_anyway_is_seen(seen, out):
 
 
 def test_holds_the_budget_has_no_say_in():
-    # Within it; on a node that was out already; on one that is visibly broken; a cordon by hand.
-    seen = Watched(("a", "b", "c", "d"), max_unavailable=1)
+    # Within it; on a node that was out already; on one that is visibly broken; by hand.
+    seen = Watched(("a", "b", "c", "d", "e"), max_unavailable=1)
     seen.hold("a")
     seen.cordon(PERSON, "b")
     seen.hold("b")
     seen.machines["c"].inject("xid", {"xid": 79, "gpu": 2})
     seen.hold("c")
     seen.cordon(PERSON, "d")
+    seen.hold("e", actor=PERSON)
     assert seen.rules == []
 
 
