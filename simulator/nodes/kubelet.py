@@ -1,7 +1,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The kubelets: heartbeats, starting and ending pods, devices, logs. One object plays them all.
+"""The kubelets: heartbeats, admitting, starting and ending pods. One object plays them all.
 
 Other parts play their own pods (the GPU operator its operands) by registering a predicate and a coroutine.
 """
@@ -14,82 +14,24 @@ import traceback
 
 from simulator.errors import ApiError
 from simulator.nodes import containers
-from simulator.objects import controller_of, gpu_request, is_finished, is_terminating, key_of, set_condition
+from simulator.nodes.podrun import KILLED, TERMINATED, PodRun
+from simulator.objects import controller_of, gpu_request, is_finished, is_terminating, requests_of, set_condition
+from simulator.scheduling import fits_selectors, free_resources
 
-HEARTBEAT_S = 60
+__all__ = ["Kubelet", "PodRun", "is_workload"]
+
+HEARTBEAT_S = 10
+STATUS_EVERY = 6  # heartbeats
 LEASE_S = 40
-
-
-class PodRun:
-    """One pod on one node, as long as it lives. `stopping` is set by SIGTERM."""
-
-    def __init__(self, kubelet, pod, node):
-        self.kubelet, self.store, self.clock = kubelet, kubelet.store, kubelet.clock
-        self.node, self.machine = node, kubelet.machines.get(node)
-        self.uid, (self.namespace, self.name) = pod["metadata"]["uid"], key_of(pod)
-        self.pod = pod
-        self.stopping = asyncio.Event()
-        self.restarts = 0
-
-    @property
-    def alive(self):
-        found = self.store.get("pods", self.name, self.namespace)
-        return found is not None and found["metadata"]["uid"] == self.uid
-
-    def log(self, text, container=None):
-        container = container or self.pod["spec"]["containers"][0]["name"]
-        for line in text.splitlines():
-            self.store.logs.append(self.uid, container, line)
-
-    async def initializing(self):
-        self._status("Pending", ready=False, state={"waiting": {"reason": "PodInitializing"}})
-
-    async def running(self, ready=True):
-        self._status("Running", ready=ready, state={"running": {"startedAt": self.clock.stamp()}})
-
-    async def set_ready(self, ready):
-        self._status("Running", ready=ready, state=None)
-
-    async def restart(self, reason="Error"):
-        self.restarts += 1
-        self._status("Running", ready=False, state={"waiting": {"reason": "CrashLoopBackOff", "message": reason}})
-
-    async def exit(self, code, reason=None):
-        phase = "Succeeded" if code == 0 else "Failed"
-        reason = reason or ("Completed" if code == 0 else "Error")
-        state = {"terminated": {"exitCode": code, "reason": reason, "finishedAt": self.clock.stamp()}}
-        self._status(phase, ready=False, state=state)
-
-    def _status(self, phase, ready, state):
-        stamp = self.clock.stamp()
-
-        def edit(pod):
-            status = pod["status"]
-            status["phase"] = phase
-            status.setdefault("startTime", stamp)
-            status.setdefault("hostIP", "10.0.0.1")
-            status.setdefault("podIP", f"10.244.{abs(hash(self.node)) % 250}.{int(self.uid[:2], 16) % 250 + 1}")
-            initialized = phase != "Pending"
-            for kind, value in (("Initialized", initialized), ("ContainersReady", ready), ("Ready", ready)):
-                reason = "" if value else "PodCompleted" if phase == "Succeeded" else "ContainersNotReady"
-                set_condition(pod, kind, "True" if value else "False", stamp, reason)
-            before = {c["name"]: c for c in status.get("containerStatuses") or []}
-            status["containerStatuses"] = [
-                {
-                    "name": c["name"],
-                    "image": c["image"],
-                    "imageID": "",
-                    "ready": ready,
-                    "started": phase == "Running",
-                    "restartCount": self.restarts,
-                    "state": state or before.get(c["name"], {}).get("state") or {"running": {"startedAt": stamp}},
-                }
-                for c in pod["spec"]["containers"]
-            ]
-
-        if self.alive:
-            with self.store.acting(f"kubelet/{self.node}"):
-                self.store.mutate("pods", self.name, edit, self.namespace, status=True)
+LOST_AFTER_S = 50  # node-monitor-grace-period of kube-controller-manager
+POLL_S = 2
+RESTART_S, RESTART_AT_MOST_S, RESTART_FORGOTTEN_S = 10, 300, 600
+HEALTHY = {
+    "MemoryPressure": ("False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    "DiskPressure": ("False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    "PIDPressure": ("False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+    "Ready": ("True", "KubeletReady", "kubelet is posting ready status"),
+}
 
 
 class Kubelet:
@@ -99,13 +41,15 @@ class Kubelet:
         self.problems = []
         self._plays = []
         self._runs = {}
+        self._silent_since = {}
         self._tasks = set()
         store.subscribe(self._seen)
 
     def register(self, predicate, play):
         """play: `async (PodRun) -> None`, for pods that predicate(pod) holds for; it sets phases, readiness and logs.
 
-        It is cancelled when the pod is told to stop. The kubelet then ends the pod after its `stop-s`.
+        It is cancelled when the pod is told to stop (the kubelet then ends the pod after its `stop-s`), and when its
+        machine goes down (it is called again once the machine is back).
         """
         self._plays.append((predicate, play))
 
@@ -113,59 +57,76 @@ class Kubelet:
         for task in list(self._tasks):
             task.cancel()
 
+    # -- heartbeats
     async def run(self):
-        """Heartbeats of all nodes."""
         beat = 0
         while True:
-            for node in list(self.store.list("nodes")):
+            for i, node in enumerate(list(self.store.list("nodes"))):
                 name = node["metadata"]["name"]
                 machine = self.machines.get(name)
-                if machine is not None and machine.alive:
-                    self._heartbeat(node, machine, full=beat % 6 == 0 or not _is_ready(node))
-                elif machine is not None and _is_ready(node):
-                    self._lost(node)
+                if machine is not None:
+                    self._beat(node, machine, full=beat % STATUS_EVERY == 0 or not _is_ready(node))
+                if i % 50 == 49:
+                    await asyncio.sleep(0)
             beat += 1
-            await self.clock.sleep(max(10, self.clock.speed))
+            # Not more than one round in a real second, however fast the clock.
+            await self.clock.sleep(max(HEARTBEAT_S, self.clock.speed))
 
-    def _heartbeat(self, node, machine, full):
-        name, stamp = node["metadata"]["name"], self.clock.stamp()
+    def _beat(self, node, machine, full):
+        name = node["metadata"]["name"]
+        if machine.alive:
+            self._silent_since.pop(name, None)
+            self._renew(name)
+            if full:
+                self._post(node, machine)
+            return
+        if name not in self._silent_since:
+            self._silent_since[name] = self.clock.monotonic()
+            for run in self._runs.values():
+                if run.node == name:
+                    run.power_off.set()
+        if _is_ready(node) and self.clock.monotonic() - self._silent_since[name] >= LOST_AFTER_S:
+            self._lost(name)
+
+    def _renew(self, name):
+        spec = {"holderIdentity": name, "leaseDurationSeconds": LEASE_S, "renewTime": self.clock.micro()}
         with self.store.acting(f"kubelet/{name}"):
-            spec = {"holderIdentity": name, "leaseDurationSeconds": LEASE_S, "renewTime": self.clock.micro()}
             if self.store.mutate("leases", name, lambda o: o.update(spec=spec), "kube-node-lease") is None:
                 self.store.create("leases", {"metadata": {"name": name}, "spec": spec}, "kube-node-lease")
-            if not full:
-                return
 
-            def edit(obj):
-                set_condition(
-                    obj,
-                    "Ready",
-                    "True",
-                    stamp,
-                    "KubeletReady",
-                    "kubelet is posting ready status",
-                    lastHeartbeatTime=stamp,
-                )
-                obj["status"].setdefault("nodeInfo", {})["bootID"] = machine.boot_id
+    def _post(self, node, machine):
+        name, stamp = node["metadata"]["name"], self.clock.stamp()
 
+        def edit(obj):
+            for kind, (status, *words) in HEALTHY.items():
+                set_condition(obj, kind, status, stamp, *words, lastHeartbeatTime=stamp)
+            obj["status"].setdefault("nodeInfo", {})["bootID"] = machine.boot_id
+
+        with self.store.acting(f"kubelet/{name}"):
             self.store.mutate("nodes", name, edit, status=True)
 
-    def _lost(self, node):
-        """What the node controller does once heartbeats stay away."""
-        name, stamp = node["metadata"]["name"], self.clock.stamp()
+    def _lost(self, name):
+        """What the node controller does once heartbeats stay away.
+
+        Judged here, where silence is known: by the Leases, a stalled process would look like a dead cluster.
+        """
+        stamp = self.clock.stamp()
+
+        def edit(obj):
+            for kind in HEALTHY:
+                words = ("NodeStatusUnknown", "Kubelet stopped posting node status.")
+                set_condition(obj, kind, "Unknown", stamp, *words)
+
         with self.store.acting("controller/node-lifecycle"):
-            edit = lambda o: set_condition(  # noqa: E731
-                o, "Ready", "Unknown", stamp, "NodeStatusUnknown", "Kubelet stopped posting node status."
-            )
             self.store.mutate("nodes", name, edit, status=True)
 
     def beat_now(self, name):
-        """A status at once (a machine that has just come up or gone down does not wait for the next round)."""
+        """What the next rounds would bring, at once: for a machine that has just come up or gone down."""
         node, machine = self.store.get("nodes", name), self.machines.get(name)
-        if node and machine and machine.alive:
-            self._heartbeat(node, machine, full=True)
-        elif node and machine:
-            self._lost(node)
+        if node and machine:
+            self._beat(node, machine, full=True)
+            if not machine.alive:
+                self._lost(name)
 
     # -- pods
     def _seen(self, change):
@@ -177,6 +138,7 @@ class Kubelet:
         if change.type == "DELETED":
             if run:
                 run.stopping.set()
+                run.grace_changed.set()
                 self._runs.pop(uid, None)
             return
         if not node or node not in self.machines:
@@ -184,10 +146,11 @@ class Kubelet:
         if run is None and not is_finished(pod):
             run = self._runs[uid] = PodRun(self, pod, node)
             self._spawn(self._life(run))
-        elif run is not None:
+        if run is not None:
             run.pod = pod
             if is_terminating(pod):
                 run.stopping.set()
+                run.grace_changed.set()
 
     def _spawn(self, coroutine):
         task = asyncio.ensure_future(coroutine)
@@ -202,67 +165,102 @@ class Kubelet:
             traceback.print_exception(error, file=sys.stderr)
 
     async def _life(self, run):
-        while not run.machine.alive and run.alive:
-            await self.clock.sleep(5)
-        if not run.stopping.is_set() and self._admitted(run):
-            playing = asyncio.ensure_future(self._play(run))
-            stop = asyncio.ensure_future(run.stopping.wait())
-            try:
-                await asyncio.wait({playing, stop}, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                stop.cancel()
-                playing.cancel()
-            await asyncio.wait({playing})
-            if not playing.cancelled() and playing.exception():
-                raise playing.exception()
+        admitted = False
+        while not run.stopping.is_set():
+            if not run.machine.alive or run.power_off.is_set():
+                await self._until_power(run)
+                continue
+            if not admitted:
+                why = self._refusal(run)
+                if why:
+                    run.reject(*why)
+                    break
+                admitted = True
+            await self._programs(run)
+            if run.power_off.is_set():
+                run.restarts += 1
+            elif not run.stopping.is_set():
+                break  # ended by itself
         await run.stopping.wait()
         await self._end(run)
 
-    def _admitted(self, run):
-        """Devices are handed out here: a pod that asks for more GPUs than are free and healthy fails at once."""
-        asked = gpu_request(run.pod)
-        if not asked:
-            return True
-        others = [p for p in self.store.pods_on(run.node) if p["metadata"]["uid"] != run.uid and not is_finished(p)]
-        used = sum(gpu_request(p) for p in others)
-        node = self.store.get("nodes", run.node) or {}
-        allocatable = int(((node.get("status") or {}).get("allocatable") or {}).get("nvidia.com/gpu", 0))
-        if used + asked <= allocatable:
-            return True
-        with self.store.acting(f"kubelet/{run.node}"):
+    async def _until_power(self, run):
+        while not run.machine.alive and not run.stopping.is_set():
+            await _first(run.stopping.wait(), self.clock.sleep(POLL_S))
+        run.power_off.clear()
 
-            def edit(pod):
-                pod["status"].update(
-                    phase="Failed",
-                    reason="UnexpectedAdmissionError",
-                    message=f"Allocate failed due to requested number of devices unavailable for nvidia.com/gpu. Requested: "
-                    f"{int(asked)}, Available: {int(max(0, allocatable - used))}, which is unexpected",
+    async def _programs(self, run):
+        """Until the pod's programs have ended for good, it is told to stop, its time is up, or its machine goes down."""
+        limit = run.pod["spec"].get("activeDeadlineSeconds")
+        try:
+            ended = _first(self._play(run), run.stopping.wait(), run.power_off.wait())
+            await containers.within(self.clock, limit, ended)
+        except asyncio.TimeoutError:
+            text = "Pod was active on the node longer than the specified deadline"
+            await run.exit(KILLED, "DeadlineExceeded", text)
+
+    def _refusal(self, run):
+        """(reason, message) when the node does not take the pod, else None. Devices are handed out here."""
+        node = self.store.get("nodes", run.node) or {"metadata": {"name": run.node}}
+        others = [p for p in self.store.pods_on(run.node) if p["metadata"]["uid"] != run.uid]
+        if not fits_selectors(run.pod["spec"], node):
+            return "NodeAffinity", "Pod was rejected: Predicate NodeAffinity failed"
+        free = free_resources(node, others)
+        if free["pods"] < 1:
+            return "OutOfpods", "Pod was rejected: Node didn't have enough resource: pods"
+        for name, amount in requests_of(run.pod).items():
+            left = free.get(name, 0)
+            if amount <= left:
+                continue
+            if "/" in name:
+                return (
+                    "UnexpectedAdmissionError",
+                    f"Pod was rejected: Allocate failed due to requested number of devices unavailable for {name}. "
+                    f"Requested: {int(amount)}, Available: {int(max(0, left))}, which is unexpected",
                 )
-
-            self.store.mutate("pods", run.name, edit, run.namespace, status=True)
-        return False
+            return f"OutOf{name}", f"Pod was rejected: Node didn't have enough resource: {name}"
+        return None
 
     async def _play(self, run):
         for predicate, play in self._plays:
             if predicate(run.pod):
                 await play(run)
                 return
+        policy, delay = run.pod["spec"].get("restartPolicy", "Always"), RESTART_S
         await run.initializing()
-        await self.clock.sleep(containers.setting(run.pod, "start-s", 2))
-        container = run.pod["spec"]["containers"][0]
-        found = containers.diagnostic(container)
+        while True:
+            await self.clock.sleep(containers.setting(run.pod, "start-s", 2))
+            began = self.clock.monotonic()
+            code = await self._program(run)
+            if policy == "Never" or policy == "OnFailure" and code == 0:
+                await run.exit(code)
+                return
+            if self.clock.monotonic() - began > RESTART_FORGOTTEN_S:
+                delay = RESTART_S
+            name = run.pod["spec"]["containers"][0]["name"]
+            await run.restart(f"back-off {delay}s restarting failed container={name} pod={run.name}", code)
+            await self.clock.sleep(delay)
+            delay = min(2 * delay, RESTART_AT_MOST_S)
+
+    async def _program(self, run):
+        """Run the pod's containers; the exit code of the one that ends the pod."""
+        pod = run.pod
+        found = containers.diagnostic_container(pod)
         if found:
             await run.running(ready=True)
-            await run.exit(await containers.run_diagnostic(found, run, self._busy(run)))
-            return
-        ready = (run.pod["metadata"].get("annotations") or {}).get(containers.PREFIX + "ready") != "false"
-        await run.running(ready=ready)
-        if containers.behaviour(run.pod) == "train":
-            code = await containers.train(run, self.trainings.of(run.pod))
-            if code is not None:
-                await run.exit(code)
-            return
+            name, what = found
+            return await containers.run_diagnostic(what, run, self._busy(run), lambda text: run.log(text, name))
+        await run.running(ready=containers.text_setting(pod, "ready") != "false")
+        if containers.behaviour(pod) == "train":
+            return await containers.train(run, self.trainings.of(pod))
         run.log("started")
+        seconds = containers.text_setting(pod, "run-s")
+        if not seconds:
+            await asyncio.Event().wait()
+        await self.clock.sleep(float(seconds))
+        code = int(containers.setting(pod, "exit-code", 0))
+        run.log(f"exiting with code {code}")
+        return code
 
     def _busy(self, run):
         """Another workload pod has GPUs of this machine."""
@@ -274,20 +272,18 @@ class Kubelet:
             for p in self.store.pods_on(run.node)
         )
 
+    # -- the end
     async def _end(self, run):
         """SIGTERM has been sent: use what is needed of the grace, then confirm the end (unless the pod is stuck)."""
-        pod = self.store.get("pods", run.name, run.namespace)
-        if pod is None or pod["metadata"]["uid"] != run.uid:
-            return
-        grace = pod["metadata"].get("deletionGracePeriodSeconds", 30)
-        if not is_finished(pod):
-            if containers.behaviour(pod) == "train" and pod["status"].get("phase") == "Running":
-                code = await containers.save_on_sigterm(run, self.trainings.of(pod), grace)
+        pod = run.current()
+        if pod is not None and not is_finished(pod) and run.machine.alive:
+            code = await self._stop_programs(run)
+            while run.alive and not self._can_end(run):
+                await self.clock.sleep(POLL_S)
+            if pod["status"].get("phase") == "Running":
                 await run.exit(code)
-            else:
-                await self.clock.sleep(min(grace, containers.setting(pod, "stop-s", 1)))
         while run.alive and not self._can_end(run):
-            await self.clock.sleep(2)
+            await self.clock.sleep(POLL_S)
         self._runs.pop(run.uid, None)
         if run.alive:
             with self.store.acting(f"kubelet/{run.node}"):
@@ -297,12 +293,49 @@ class Kubelet:
                     if error.code != 404:
                         raise
 
+    async def _stop_programs(self, run):
+        """Exit code of the programs: killed when the grace, which may be shortened meanwhile, is over before they end."""
+        began = self.clock.monotonic()
+        stopping = asyncio.ensure_future(self._on_sigterm(run))
+        try:
+            while not stopping.done():
+                left = began + run.grace_s - self.clock.monotonic()
+                if left <= 0 or not run.alive:
+                    run.log("killed")
+                    return KILLED
+                run.grace_changed.clear()
+                await _first(asyncio.shield(stopping), self.clock.sleep(left), run.grace_changed.wait())
+            stopping.result()
+            return TERMINATED
+        finally:
+            stopping.cancel()
+
+    async def _on_sigterm(self, run):
+        pod = run.pod
+        if containers.behaviour(pod) == "train" and pod["status"].get("phase") == "Running":
+            await containers.save_on_sigterm(run, self.trainings.of(pod))
+        else:
+            await self.clock.sleep(containers.setting(pod, "stop-s", 1))
+
     def _can_end(self, run):
-        pod = self.store.get("pods", run.name, run.namespace)
-        if pod is None:
-            return True
-        stuck = (pod["metadata"].get("annotations") or {}).get(containers.PREFIX + "stuck") == "true"
-        return run.machine.alive and not stuck
+        pod = run.current()
+        return pod is None or run.machine.alive and containers.text_setting(pod, "stuck") != "true"
+
+
+async def _first(*awaitables):
+    """Wait for the first; the others are cancelled. Its error is raised here."""
+    tasks = [asyncio.ensure_future(a) for a in awaitables]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            if task.done() and not task.cancelled():
+                task.result()
+    finally:
+        pending = [task for task in tasks if not task.done()]
+        for task in pending:
+            task.cancel()
+        if pending:
+            await asyncio.wait(pending)
 
 
 def _is_ready(node):
