@@ -18,7 +18,8 @@ FEATURES = (
     "nvidia.com/gpu.machine", "nvidia.com/gpu.compute.major", "nvidia.com/gpu.compute.minor", "nvidia.com/gpu.replicas",
     "nvidia.com/gpu.sharing-strategy", "nvidia.com/mig.capable", "nvidia.com/mig.strategy", "nvidia.com/gfd.timestamp",
     keys.DRIVER_VERSION, "nvidia.com/cuda.driver-version.major", "nvidia.com/cuda.driver-version.minor",
-    "nvidia.com/cuda.driver-version.revision", "nvidia.com/cuda.runtime-version.full",
+    "nvidia.com/cuda.driver-version.revision", "nvidia.com/cuda.runtime-version.full", "nvidia.com/mps.capable",
+    "nvidia.com/gpu.mode", "nvidia.com/cuda.driver.major", "nvidia.com/cuda.driver.minor", "nvidia.com/cuda.driver.rev",
 )  # fmt: skip
 
 
@@ -66,6 +67,10 @@ class Operands:
         version = image.rsplit(":", 1)[1].split("-")[0]
         if run.machine.driver != version:
             await self._unload(run)
+        if not self._auto_upgrade():
+            # k8s-driver-manager opens the node by itself, whoever closed it (NVIDIA/k8s-driver-manager#212).
+            with self.store.acting("gpu-operator"):
+                self.store.mutate("nodes", run.node, lambda o: o["spec"].pop("unschedulable", None))
         await run.running(ready=False)
         if run.machine.driver != version:
             await self._load(run, version)
@@ -74,7 +79,8 @@ class Operands:
 
     async def _unload(self, run):
         """driver-manager: pause the operands, wait until nothing uses the driver, unload it, let the operands back."""
-        labels = self.store.get("nodes", run.node)["metadata"]["labels"]
+        node = self.store.get("nodes", run.node)
+        labels = node["metadata"]["labels"] if node else {}
         paused = [o for o in PAUSED_FOR_DRIVER if labels.get(deploy_label(o)) in ("true", keys.PAUSED)]
         self.labels(run.node, {deploy_label(o): keys.PAUSED for o in paused})
         await self.until(lambda: not self.on_node(run.node, paused))
@@ -84,10 +90,6 @@ class Operands:
             await self.clock.sleep(self.settings.crash_s)
         self._note_driver(run, None)
         await self.clock.sleep(self.settings.unload_s)
-        if not self._auto_upgrade():
-            # k8s-driver-manager uncordons by itself here when the operator does not drive the upgrade.
-            with self.store.acting("gpu-operator"):
-                self.store.mutate("nodes", run.node, lambda o: o["spec"].pop("unschedulable", None))
         self.labels(run.node, {deploy_label(o): "true" for o in paused})
 
     def _note_driver(self, run, version):
@@ -102,7 +104,7 @@ class Operands:
 
     def _auto_upgrade(self):
         policies = self.store.list("clusterpolicies")
-        return any(p["spec"]["driver"]["upgradePolicy"].get("autoUpgrade") for p in policies)
+        return any((p["spec"]["driver"].get("upgradePolicy") or {}).get("autoUpgrade") for p in policies)
 
     async def _load(self, run, version):
         if "no_return" in run.machine.faults:
@@ -118,14 +120,15 @@ class Operands:
     # -- the others
     async def plain(self, run):
         await run.initializing()
-        await self.until(lambda: self.is_ready(run.node, "driver"))
+        needed = "driver" if operand_of(run.pod) == "toolkit" else "toolkit"
+        await self.until(lambda: self.is_ready(run.node, needed))
         await self.clock.sleep(self.settings.operand_s)
         await run.running(ready=True)
         await run.stopping.wait()
 
     async def device_plugin(self, run):
         await run.initializing()
-        await self.until(lambda: self.is_ready(run.node, "driver") and self.is_ready(run.node, "toolkit"))
+        await self.until(lambda: self.is_ready(run.node, "toolkit"))
         await self.clock.sleep(self.settings.operand_s)
         await run.running(ready=True)
         known = set()
@@ -158,7 +161,7 @@ class Operands:
 
     async def feature_discovery(self, run):
         await run.initializing()
-        await self.until(lambda: self.is_ready(run.node, "driver"))
+        await self.until(lambda: self.is_ready(run.node, "toolkit"))
         await self.clock.sleep(self.settings.operand_s)
         await run.running(ready=True)
         self.labels(run.node, features(run.machine))
@@ -192,10 +195,16 @@ def features(machine):
         "nvidia.com/gpu.sharing-strategy": "none",
         "nvidia.com/mig.capable": "true",
         "nvidia.com/mig.strategy": "single",
+        "nvidia.com/mps.capable": "false",
+        "nvidia.com/gpu.mode": "compute",
         "nvidia.com/gfd.timestamp": str(int(time.time())),
         keys.DRIVER_VERSION: machine.driver,
         "nvidia.com/cuda.driver-version.major": major,
         "nvidia.com/cuda.driver-version.minor": minor,
         "nvidia.com/cuda.driver-version.revision": revision,
+        # The older names are still published.
+        "nvidia.com/cuda.driver.major": major,
+        "nvidia.com/cuda.driver.minor": minor,
+        "nvidia.com/cuda.driver.rev": revision,
         "nvidia.com/cuda.runtime-version.full": "13.0" if int(major) >= 580 else "12.9",
     }

@@ -10,6 +10,9 @@ import time
 from operated import NEW, OLD, budget, gpu_pods, operated
 
 from simulator.gpu_operator import keys
+from simulator.gpu_operator.operands import FEATURES, features
+from simulator.gpu_operator.policy import operand_of
+from simulator.nodes.gpus import make_machine
 from simulator.objects import condition, is_terminating
 
 PASS = "cordon, cordon*, wait*, pod-deletion*, pod-restart*, validation*, uncordon*, uncordon, done"
@@ -271,5 +274,53 @@ def test_operands_are_paused_while_the_driver_is_replaced():
         labels = cluster.node("a")["metadata"]["labels"]
         assert {v for k, v in labels.items() if k.startswith("nvidia.com/gpu.deploy.")} == {"true"}
         assert cluster.node("a")["status"]["allocatable"]["nvidia.com/gpu"] == "8"
+
+    operated(play)
+
+
+def test_without_auto_upgrade_a_restarted_driver_pod_opens_a_node_that_a_person_closed():
+    async def play(cluster):
+        cluster.cordon("b")
+        cluster.cordon("c")
+        before = cluster.operand("b", "driver")["metadata"]
+        cluster.store.delete("pods", before["name"], before["namespace"])
+        await cluster.until("new pod", lambda: (cluster.operand("b", "driver") or before)["metadata"] != before)
+        await cluster.until("opened", lambda: cluster.cell("b") == "-")
+        assert cluster.cell("c") == "-*"
+
+    operated(play, upgrade_policy={"autoUpgrade": False})
+
+
+def test_with_auto_upgrade_a_restarted_driver_pod_leaves_the_cordon():
+    async def play(cluster):
+        cluster.cordon("b")
+        pod = cluster.operand("b", "driver")["metadata"]
+        cluster.store.delete("pods", pod["name"], pod["namespace"])
+        again = lambda: cluster.operand("b", "driver") or {"metadata": pod}  # noqa: E731
+        await cluster.until("new pod", lambda: again()["metadata"]["uid"] != pod["uid"] and condition(again(), "Ready"))
+        assert cluster.cell("b") == "done*"
+
+    operated(play)
+
+
+def test_features_are_those_that_feature_discovery_takes_away_again():
+    assert set(features(make_machine("a", 8, NEW, "NVIDIA-H100-80GB-HBM3", 0))) == set(FEATURES)
+
+
+def test_operands_become_ready_in_the_order_of_their_init_containers():
+    async def play(cluster):
+        order = []
+
+        def watch(change):
+            if change is not None and change.resource.plural == "pods" and condition(change.object, "Ready"):
+                operand = operand_of(change.object)
+                if change.object["spec"]["nodeName"] == "a" and operand and operand not in order:
+                    order.append(operand)
+
+        cluster.patch(version=NEW)
+        await cluster.until("unloaded", lambda: cluster.machines["a"].driver is None)
+        cluster.store.subscribe(watch)
+        await cluster.until("done", lambda: cluster.driver("a") == NEW and cluster.cell("a") == "done")
+        assert (order[:2], order[-1], len(order)) == (["driver", "toolkit"], "validator", 8)
 
     operated(play)
