@@ -40,7 +40,9 @@ def test_four_nodes_are_upgraded_one_after_another_and_a_second_run_changes_noth
     assert cluster.violations == []
     again = product.upgrade()
     assert again.returncode == 0
-    assert {host: counts["changed"] for host, counts in recap(again.stdout).items()} == dict.fromkeys((*GPU_NODES, "localhost"), 0)
+    assert {host: counts["changed"] for host, counts in recap(again.stdout).items()} == dict.fromkeys(
+        (*GPU_NODES, "localhost"), 0
+    )
     assert all(len(product.records(name)) == 1 for name in GPU_NODES)
     training = cluster.get("/sim/state")["trainings"]["llama-finetune"]
     assert training["resumed"] >= 1
