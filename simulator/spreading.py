@@ -88,14 +88,14 @@ class Spreading:
                 return NO_KEY
             if counts[labels[key]] + 1 - min(counts.values(), default=0) > skew:
                 return SPREAD
-        if any((key, labels.get(key)) in self._repelled for key, _domain in self._repelled if key in labels):
-            return EXISTING
         for key, counts, itself in self._near:
             first_of_its_kind = itself and not any(counts.values())
             if key not in labels or not counts[labels[key]] and not first_of_its_kind:
                 return AFFINITY
         if any(key in labels and counts[labels[key]] for key, counts, _itself in self._far):
             return ANTI_AFFINITY
+        if any(labels.get(key) == domain for key, domain in self._repelled if key in labels):
+            return EXISTING
         return ""
 
     def crowding(self, node):

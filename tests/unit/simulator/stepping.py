@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import heapq
 import itertools
 
@@ -32,6 +33,7 @@ CONTROLLERS = (
     Disruption, Scheduler,
 )  # fmt: skip
 QUIET = 30
+BEGIN = datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc)
 
 
 class Timer:
@@ -49,6 +51,9 @@ class StepClock(Clock):
 
     def monotonic(self):
         return self.time
+
+    def now(self):
+        return BEGIN + datetime.timedelta(seconds=self.time)
 
     async def sleep(self, seconds):
         future = asyncio.get_running_loop().create_future()
