@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import pytest
@@ -34,7 +35,7 @@ class Drain:
         self.lines, self.warnings, self.error = [], [], None
         self.task = Task(
             "drain",
-            {**PARAMS, "node": "gpu-node-a", **params},
+            {**PARAMS, "node": "gpu-node-a", "timeout_s": 20, **params},
             check_mode=check_mode,
             diff=diff,
             run="test",
@@ -127,7 +128,9 @@ def test_grace_period(given, sent):
 
 
 def test_the_default_deadline_outlasts_the_longest_grace():
-    drain = Drain(Cluster(node(), [pod(grace=900), pod("b", grace=10), pod("c", grace=5000, phase="Failed")]))
+    drain = Drain(
+        Cluster(node(), [pod(grace=900), pod("b", grace=10), pod("c", grace=5000, phase="Failed")]), timeout_s=None
+    )
     assert drain.result["deadline_s"] == 1500
 
 
@@ -211,6 +214,18 @@ def test_an_eviction_whose_answer_was_lost_counts_as_a_change():
     assert len(cluster.evictions) == 1
 
 
+def test_a_pod_that_is_leaving_is_not_evicted_again_although_the_watch_is_late():
+    def unnoticed(cluster, victim):
+        victim["metadata"]["deletionTimestamp"] = "2026-12-01T12:00:30Z"
+        threading.Timer(0.3, cluster.end, [victim["metadata"]["uid"]]).start()
+        return errors.Unreachable("timed out")
+
+    cluster = Cluster(node(), web(1), script={"web-0": [unnoticed]})
+    drain = Drain(cluster)
+    assert drain.outcomes == {"web-0": "evicted"}
+    assert len(cluster.evictions) == 1
+
+
 def test_T19_a_successor_of_the_same_name_on_another_node_is_not_touched():
     successor = pod("web-0", uid="uid-successor", node="gpu-node-b")
 
@@ -260,7 +275,7 @@ def test_T38_a_controller_whose_pods_come_back_is_stopped_and_explained():
         return "swallowed"
 
     cluster = Cluster(node(), web(1, tolerations=everything), script={"web-0": [comes_back]})
-    drain = Drain(cluster, timeout_s=20)
+    drain = Drain(cluster)
     assert "came back to this node 3 times: it tolerates the cordon" in drain.error
     assert len(cluster.evictions) == 3
     assert drain.outcomes["back-2"] == "failed"
@@ -280,7 +295,7 @@ def test_a_node_that_is_no_longer_held_stops_the_drain(change, words):
         change(cluster)
 
     cluster = Cluster(node(), web(2), [pdb(allowed=1, expected=3)], script={"web-0": [disturbed]}, restores=False)
-    drain = Drain(cluster, timeout_s=20)
+    drain = Drain(cluster)
     assert words in drain.error
     assert names(cluster) == ["web-0"]
     assert drain.task.changed is True
@@ -305,7 +320,7 @@ def test_a_watch_that_may_not_go_on_ends_the_drain_with_its_cause():
             yield kind, item
 
     cluster.watch = breaking
-    drain = Drain(cluster, timeout_s=20)
+    drain = Drain(cluster)
     assert "pods is forbidden" in drain.error
     assert drain.result["pods"]
 
