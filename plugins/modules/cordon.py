@@ -22,15 +22,10 @@ author:
 extends_documentation_fragment:
   - gpuops.lifecycle.connection
   - gpuops.lifecycle.attributes
+  - gpuops.lifecycle.node
+  - gpuops.lifecycle.node.uid
+  - gpuops.lifecycle.node.lock
 options:
-  node:
-    description: Name of the Node.
-    type: str
-    required: true
-  node_uid:
-    description:
-      - UID of the Node that is meant. A node of that name with another UID has been created again, and is refused.
-    type: str
   state:
     description: V(held) takes the hold, V(released) gives it back.
     type: str
@@ -85,11 +80,6 @@ options:
     type: str
     choices: [record, unchanged]
     default: record
-  lock_s:
-    description:
-      - Seconds after which a run that shows no life on this node may be taken over by another.
-    type: int
-    default: 30
 seealso:
   - module: gpuops.lifecycle.hold_info
   - module: gpuops.lifecycle.node_record

@@ -20,11 +20,9 @@ author:
 extends_documentation_fragment:
   - gpuops.lifecycle.connection
   - gpuops.lifecycle.attributes
+  - gpuops.lifecycle.node
+  - gpuops.lifecycle.node.lock
 options:
-  node:
-    description: Name of the Node.
-    type: str
-    required: true
   level:
     description: Level of the diagnostics. Level 3 takes about 15 minutes on eight GPUs.
     type: int
@@ -75,11 +73,6 @@ options:
     description: Fail the task on every verdict but a pass. Set it to V(false) only to record the verdict first.
     type: bool
     default: true
-  lock_s:
-    description:
-      - Seconds after which a run that shows no life on this node may be taken over by another.
-    type: int
-    default: 30
 """
 
 EXAMPLES = r"""

@@ -25,15 +25,10 @@ author:
 extends_documentation_fragment:
   - gpuops.lifecycle.connection
   - gpuops.lifecycle.attributes
+  - gpuops.lifecycle.node
+  - gpuops.lifecycle.node.uid
+  - gpuops.lifecycle.node.lock
 options:
-  node:
-    description: Name of the Node.
-    type: str
-    required: true
-  node_uid:
-    description:
-      - UID of the Node that is meant. A node of that name with another UID has been created again, and is refused.
-    type: str
   grace_period_s:
     description:
       - Seconds that each pod gets to end, instead of its own C(terminationGracePeriodSeconds).
@@ -64,11 +59,6 @@ options:
     description: How many evictions are sent at a time.
     type: int
     default: 16
-  lock_s:
-    description:
-      - Seconds after which a run that shows no life on this node may be taken over by another.
-    type: int
-    default: 30
 seealso:
   - module: gpuops.lifecycle.cordon
   - module: gpuops.lifecycle.drain_info

@@ -19,15 +19,9 @@ author:
 extends_documentation_fragment:
   - gpuops.lifecycle.connection
   - gpuops.lifecycle.attributes.info
+  - gpuops.lifecycle.node
+  - gpuops.lifecycle.node.uid
 options:
-  node:
-    description: Name of the Node.
-    type: str
-    required: true
-  node_uid:
-    description:
-      - UID of the Node that is meant. A node of that name with another UID has been created again, and is refused.
-    type: str
   grace_period_s:
     description:
       - Seconds that each pod gets to end, instead of its own C(terminationGracePeriodSeconds).

@@ -22,15 +22,10 @@ author:
 extends_documentation_fragment:
   - gpuops.lifecycle.connection
   - gpuops.lifecycle.attributes
+  - gpuops.lifecycle.node
+  - gpuops.lifecycle.node.uid
+  - gpuops.lifecycle.node.lock
 options:
-  node:
-    description: Name of the Node.
-    type: str
-    required: true
-  node_uid:
-    description:
-      - UID of the Node that is meant. A node of that name with another UID has been created again, and is refused.
-    type: str
   version:
     description: The driver version that is wanted.
     type: str
@@ -52,11 +47,6 @@ options:
         gives its validator ten.
     type: int
     default: 2700
-  lock_s:
-    description:
-      - Seconds after which a run that shows no life on this node may be taken over by another.
-    type: int
-    default: 30
 seealso:
   - module: gpuops.lifecycle.cordon
   - module: gpuops.lifecycle.drain

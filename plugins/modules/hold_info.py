@@ -16,11 +16,8 @@ author:
 extends_documentation_fragment:
   - gpuops.lifecycle.connection
   - gpuops.lifecycle.attributes.info
+  - gpuops.lifecycle.node
 options:
-  node:
-    description: Name of the Node.
-    type: str
-    required: true
   owner:
     description: Whose hold is shown as RV(hold).
     type: str

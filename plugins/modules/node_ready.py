@@ -18,15 +18,9 @@ author:
 extends_documentation_fragment:
   - gpuops.lifecycle.connection
   - gpuops.lifecycle.attributes.info
+  - gpuops.lifecycle.node
+  - gpuops.lifecycle.node.uid
 options:
-  node:
-    description: Name of the Node.
-    type: str
-    required: true
-  node_uid:
-    description:
-      - UID of the Node that is meant. A node of that name with another UID has been created again, and is refused.
-    type: str
   expected_gpus:
     description: How many GPUs the node must offer.
     type: int
