@@ -59,7 +59,9 @@ class Store:
     def __init__(self, clock, version=100):
         self.clock = clock
         self.version = self.compacted = version
-        self._resources = {(r.group, r.plural): r for r in known.built_in()}
+        self._resources, self._by_plural = {}, {}
+        for resource in known.built_in():
+            self.add_resource(resource)
         self._objects = collections.defaultdict(dict)
         self._bytes = {}
         self._on_node = collections.defaultdict(dict)
@@ -77,13 +79,17 @@ class Store:
     def resource(self, plural, group=None):
         if group is not None:
             return self._resources.get((group, plural))
-        return next((r for r in self._resources.values() if r.plural == plural), None)
+        return self._by_plural.get(plural)
 
     def add_resource(self, resource):
         self._resources[(resource.group, resource.plural)] = resource
+        self._by_plural.setdefault(resource.plural, resource)
 
     def remove_resource(self, resource):
         self._resources.pop((resource.group, resource.plural), None)
+        if self._by_plural.get(resource.plural) is resource:
+            others = (r for r in self._resources.values() if r.plural == resource.plural)
+            self._by_plural[resource.plural] = next(others, None)
         for key in list(self._objects.pop(resource, {})):
             self._bytes.pop((resource, key), None)
 

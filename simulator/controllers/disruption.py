@@ -120,11 +120,12 @@ class Disruption(Controller):
 
     def _scale(self, namespace, pods):
         """Pods that the controllers of these pods ask for; pods without a controller do not count."""
-        scales = {}
+        scales, known = {}, set()
         for pod in pods:
             ref = controller_of(pod)
-            if ref is None or ref["uid"] in scales:
+            if ref is None or ref["uid"] in known:
                 continue
+            known.add(ref["uid"])
             owner = self._scaled(namespace, ref)
             if owner is None:
                 raise SyncFailed(f'found no controllers for pod "{pod["metadata"]["name"]}"')

@@ -8,11 +8,11 @@ from __future__ import annotations
 import collections
 
 from simulator.controllers.base import Controller
-from simulator.objects import condition, is_terminating, key_of, requests_of, set_condition
+from simulator.objects import condition, is_finished, is_terminating, key_of, requests_of, set_condition
 from simulator.scheduling import avoided, free_resources, preferred_weight, why_not
 from simulator.spreading import Spreading, required_terms
 
-SAMPLE = 50
+SAMPLE = 20
 NAME = "default-scheduler"
 RESOLVABLE = ("Insufficient", "Too many pods", "node(s) didn't match pod", "node(s) didn't satisfy")
 
@@ -49,14 +49,27 @@ class Scheduler(Controller):
                 self.mark(key)
             return
         self._pending.pop(key, None)
-        if change.old is None or gone or _ended(change) or not change.old["spec"].get("nodeName"):
-            self._free.pop(node, None)
+        self._account(change, node)
         if required_terms(pod, "podAntiAffinity"):
             self._repellers[key] = pod
             if gone:
                 del self._repellers[key]
         if gone or _ended(change) or is_terminating(pod) and not is_terminating(change.old or pod):
             self._retry()
+
+    def _account(self, change, node):
+        """Keep what is free on the node, for as long as it is known."""
+        free = self._free.get(node)
+        if free is None:
+            return
+        held = change.old is not None and bool(change.old["spec"].get("nodeName")) and not is_finished(change.old)
+        holds = change.type != "DELETED" and not is_finished(change.object)
+        if held == holds:
+            return
+        sign = -1 if holds else 1
+        free["pods"] += sign
+        for name, amount in requests_of(change.object).items():
+            free[name] = free.get(name, 0) + sign * amount
 
     def _retry(self):
         for key in self._pending:
