@@ -47,10 +47,14 @@ class Spreading:
         namespaces = rule.get("namespaces") or [pod["metadata"].get("namespace")]
 
         def matches(other):
-            if other["metadata"].get("namespace") not in namespaces or is_terminating(other) or is_finished(other):
+            if other["metadata"].get("namespace") not in namespaces or not match(other):
                 return False
             theirs = other["metadata"].get("labels") or {}
-            return match(other) and all(theirs.get(k) == v for k, v in same.items())
+            return (
+                all(theirs.get(k) == v for k, v in same.items())
+                and not is_terminating(other)
+                and not is_finished(other)
+            )
 
         return matches
 
