@@ -105,6 +105,7 @@ def test_a_version_that_is_none(cluster, product, version):
     assert writes(cluster) == 0
 
 
+@pytest.mark.scenario("four-h100", speed=15)
 def test_two_runs_on_one_node(cluster, product):
     first = product.start_upgrade("--limit", "gpu-node-a")
     leases = "/apis/coordination.k8s.io/v1/namespaces/gpuops-system/leases"
@@ -120,7 +121,7 @@ def test_two_runs_on_one_node(cluster, product):
     # The door is loaded in the controller's parent process, so that all its workers are one run.
     assert f"-{first.pid}-" in holders()[0]
     second = product.upgrade("--limit", "gpu-node-a")
-    assert first.wait(120) == 0
+    assert first.wait(180) == 0
     assert second.returncode != 0
     assert "is being worked on by run" in last_lines(second)
     assert product.is_upgraded("gpu-node-a")

@@ -41,10 +41,10 @@ def treatment(pod, daemonsets, delete_emptydir_data=False, evict_unmanaged=False
         return Treatment("skip", "is a static pod of the kubelet")
     if is_daemonset_pod(pod) and _has_daemonset(pod, daemonsets):
         return Treatment("skip", "belongs to a DaemonSet")
+    if is_terminating(pod):  # also when its containers have ended: what holds it (a finalizer) may still need the node
+        return Treatment("wait", "is terminating already")
     if is_finished(pod):
         return Treatment("skip", "is finished")
-    if is_terminating(pod):
-        return Treatment("wait", "is terminating already")
     if metadata["namespace"] == keys.NAMESPACE:
         return Treatment("evict", "is a diagnostic of ours")
     reasons, options = [], []

@@ -37,6 +37,7 @@ CASES = [
     ("orphan of a DaemonSet, allowed", pod(owner="DaemonSet/lost"), {"evict_unmanaged": True}, "evict", ()),
     ("DaemonSet of the same name elsewhere", pod(namespace="other", **DAEMON), {}, "refuse", ("evict_unmanaged",)),
     ("succeeded", pod(phase="Succeeded", owner=None), {}, "skip", ()),
+    ("T30 ended, but held by a finalizer", pod(phase="Failed", deleted="2026-12-01T11:59:00Z"), {}, "wait", ()),
     ("failed, with emptyDir", pod(phase="Failed", volumes=DISK), {}, "skip", ()),
     ("terminating", pod(deleted="2026-12-01T12:00:20Z", owner=None, volumes=DISK), {}, "wait", ()),
     ("naked", pod(owner=None), {}, "refuse", ("evict_unmanaged",)),
