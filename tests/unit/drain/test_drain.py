@@ -281,6 +281,34 @@ def test_T38_a_controller_whose_pods_come_back_is_stopped_and_explained():
     assert drain.outcomes["back-2"] == "failed"
 
 
+def test_pods_bound_before_the_hold_took_effect_are_no_return():
+    def others_arrive(cluster, victim):
+        for n in range(4):
+            cluster.put("pods", pod(f"late-{n}", created="2026-12-01T11:59:59Z"), "ADDED")
+        cluster._evict(victim["metadata"]["name"], victim["metadata"]["uid"])
+        return "swallowed"
+
+    drain = Drain(Cluster(node(), web(1), script={"web-0": [others_arrive]}))
+    assert drain.error is None
+    assert len(drain.outcomes) == 5
+
+
+def test_pods_that_were_there_at_the_start_are_no_return():
+    young = web(5, created="2026-12-01T12:00:00Z")
+    drain = Drain(Cluster(node(), young, [pdb(allowed=1, expected=9)]))
+    assert drain.error is None
+
+
+def test_a_pod_read_on_another_node_is_not_evicted():
+    def elsewhere(cluster, victim):
+        victim["spec"]["nodeName"] = "gpu-node-b"
+        return errors.Unavailable("away", 503)
+
+    cluster = Cluster(node(), web(1), script={"web-0": [elsewhere]})
+    Drain(cluster, timeout_s=1)
+    assert len(cluster.evictions) == 1
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
