@@ -14,11 +14,12 @@ import json
 import re
 
 from ansible_collections.gpuops.lifecycle.plugins.module_utils.node import keys
+from ansible_collections.gpuops.lifecycle.plugins.module_utils.task import Failed
 
 TOLERATED_BY_ALL = {"key": keys.HOLD_TAINT, "effect": "NoSchedule"}
 
 
-class Unreadable(ValueError):
+class Unreadable(Failed):
     """The hold annotation is not what we write; guessing at it could release somebody's hold."""
 
 
