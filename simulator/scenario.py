@@ -20,7 +20,8 @@ from simulator.gpu_operator.controller import Settings
 from simulator.gpu_operator.policy import UPGRADE_POLICY
 
 FOLDER = Path(__file__).parent / "scenarios"
-TOP_KEYS = ("extends", "nodes", "operator", "budget", "workloads", "faults")
+TOP_KEYS = ("extends", "nodes", "operator", "budget", "manifests", "workloads", "faults")
+CHECKOUT = FOLDER.parents[1]
 NODE_KEYS = ("name", "gpus", "product", "labels", "driver", "zone", "count")
 MOST_NODES, MOST_GPUS = 5000, 16
 NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
@@ -74,13 +75,23 @@ def load(name):
         if node.name in gpus:
             raise file.wrong(f"nodes: the name {node.name} is given twice")
         gpus[node.name] = node.gpus
-    workloads = [_workload(place, manifest) for place, manifest in file.items(raw, "workloads")]
+    workloads = [m for place, folder in file.items(raw, "manifests") for m in _manifests(place, folder)]
+    workloads += [_workload(place, manifest) for place, manifest in file.items(raw, "workloads")]
     faults = [_fault(place, fault, gpus) for place, fault in file.items(raw, "faults")]
     operator = _operator(file.at("operator"), raw.get("operator"))
     budget = file.at("budget").mapping(raw.get("budget") or {})
     file.at("budget").only(budget, ("max_unavailable",), "it has")
     allowed = file.at("budget.max_unavailable").number(budget.get("max_unavailable", 1), 0, MOST_NODES)
     return Scenario(path.stem, nodes, operator, workloads, faults, allowed, str(path))
+
+
+def _manifests(place, folder):
+    """Objects from the YAML files of a folder of the checkout; those that need a namespace come last."""
+    files = sorted((CHECKOUT / folder).glob("*.yml")) if isinstance(folder, str) else []
+    if not files:
+        raise place.wrong(f"{folder!r} is no folder of the checkout with .yml files in it")
+    found = [document for file in files for document in yaml.safe_load_all(file.read_text(encoding="utf-8"))]
+    return sorted(found, key=lambda manifest: "namespace" in manifest["metadata"])
 
 
 def _path(name, beside):

@@ -58,6 +58,8 @@ def test_an_eviction_without_permission_leaves_the_node_held(cluster, product):
 
 def test_records_are_not_installed(cluster):
     product = Product(cluster)
+    crd = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/noderecords.lifecycle.gpuops.io"
+    assert cluster.api.call("DELETE", crd).status == 200
     run = product.upgrade("--limit", "gpu-node-a")
     assert run.returncode != 0
     assert "gpuops.lifecycle.install" in last_lines(run)
