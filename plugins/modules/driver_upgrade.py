@@ -15,6 +15,10 @@ description:
     until driver pod, validator, version label and upgrade state agree.
   - The operator opens nodes by itself also when their upgrade failed. An armed node stays held.
   - Each step is decided from what the cluster shows, so a run that was killed is gone on with by running it again.
+  - A node that is not cordoned or on which GPU workloads still run is refused before anything is changed. So is a ClusterPolicy
+    under which the operator upgrades nothing, and a rollout that would meet another node in the middle of an upgrade.
+  - A node in C(upgrade-failed) whose driver pod is of an older revision is put back to C(upgrade-required) once, as the operator
+    documents, for example after another O(version) was chosen.
   - Skip labels of nodes that nobody asked for stay, because taking one off starts the upgrade of its node. They are listed in
     RV(left_skipped). A skip label that somebody else set is never touched.
 author:
@@ -33,8 +37,14 @@ options:
   policy:
     description: Name of the ClusterPolicy. The default is the only one there is.
     type: str
+  accept_gitops:
+    description:
+      - Change a ClusterPolicy also when Argo CD or Flux says that it owns it. They undo the change unless their reconciliation
+        is paused or their source says the same.
+    type: bool
+    default: false
   owner:
-    description: Under which name the node is held.
+    description: Under which name the node is held. A node of this owner that is found open is an error.
     type: str
     default: gpuops
   operator_namespace:
@@ -45,8 +55,11 @@ options:
     description:
       - Seconds after which the upgrade of the node has failed. The operator may lose two minutes at each of two steps, and
         gives its validator ten.
+      - Each of the operator's states has a limit of its own beside it, from the ClusterPolicy's time-outs and these delays.
     type: int
     default: 2700
+notes:
+  - In check mode the node counts as held and drained, RV(steps) tells what would be done, and nothing is written.
 seealso:
   - module: gpuops.lifecycle.cordon
   - module: gpuops.lifecycle.drain
@@ -58,6 +71,11 @@ EXAMPLES = r"""
   gpuops.lifecycle.driver_upgrade:
     node: gpu-node-a
     version: 580.95.05
+
+- name: Go back to the driver before, on a node whose upgrade failed
+  gpuops.lifecycle.driver_upgrade:
+    node: gpu-node-a
+    version: 575.57.08
 """
 
 RETURN = r"""
@@ -72,7 +90,7 @@ version:
       returned: always
       sample: 575.57.08
     after:
-      description: After it, or in check mode what it would be.
+      description: After it; in check mode what it would be, after a failure what the node reported last.
       type: str
       returned: always
       sample: 580.95.05
@@ -103,11 +121,18 @@ states:
       returned: always
       sample: 3.4
 left_skipped:
-  description: Other nodes that carry the skip label that this collection set.
+  description:
+    - Other nodes that carry the skip label that this collection set. It stays, because their upgrade would start without it.
   type: list
   elements: str
-  returned: always
+  returned: success
   sample: [gpu-node-b]
+steps:
+  description: What would be done, in order; empty when there is nothing to do.
+  type: list
+  elements: str
+  returned: in check mode
+  sample: ["take the skip label off", "follow the operator until driver pod, validator and version label agree"]
 nudges:
   description: How often the operator was woken by a label, because everything was ready and it had not looked.
   type: int

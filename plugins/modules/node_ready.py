@@ -13,6 +13,8 @@ description:
     and Ready, the validator ran after the driver, the GPU labels are fresh, the driver version and the number of GPUs are as
     wanted, all GPUs are healthy, the MIG configuration is applied, and the operator's upgrade is over.
   - What cannot be told is not ready. Only reads.
+  - A cordon and the hold taint of this collection are no hindrance. Taints of others are, and are named.
+  - In check mode the checks are returned as they are, without waiting.
 author:
   - The gpuops.lifecycle authors (@gpuops)
 extends_documentation_fragment:
@@ -26,6 +28,10 @@ options:
     type: int
   driver_version:
     description: Driver version the node must run.
+    type: str
+  after:
+    description:
+      - A time such as C(2026-12-01T10:00:00Z). The validator and the GPU labels must be newer, for example than a reboot.
     type: str
   operator_namespace:
     description: Namespace of the GPU operator.
@@ -43,6 +49,12 @@ EXAMPLES = r"""
     node: gpu-node-a
     expected_gpus: 8
     driver_version: 580.95.05
+
+- name: Wait for a node that was rebooted
+  gpuops.lifecycle.node_ready:
+    node: gpu-node-a
+    expected_gpus: 8
+    after: "{{ reboot_began }}"
 """
 
 RETURN = r"""

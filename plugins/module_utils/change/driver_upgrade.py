@@ -5,9 +5,18 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpuops.lifecycle.plugins.module_utils.change import driver_steps, rollout
+from ansible_collections.gpuops.lifecycle.plugins.module_utils.change import driver_steps, patience, rollout
+from ansible_collections.gpuops.lifecycle.plugins.module_utils.change.look import look
+from ansible_collections.gpuops.lifecycle.plugins.module_utils.change.patches import (
+    with_nudge,
+    with_retry,
+    without_skip,
+    without_state,
+)
+from ansible_collections.gpuops.lifecycle.plugins.module_utils.kube import paths
 from ansible_collections.gpuops.lifecycle.plugins.module_utils.kube.connection import CONNECTION_SPEC
-from ansible_collections.gpuops.lifecycle.plugins.module_utils.node import hold, keys, operands
+from ansible_collections.gpuops.lifecycle.plugins.module_utils.kube.errors import ApiError
+from ansible_collections.gpuops.lifecycle.plugins.module_utils.node import keys, operands
 from ansible_collections.gpuops.lifecycle.plugins.module_utils.node.lock import node_lock
 from ansible_collections.gpuops.lifecycle.plugins.module_utils.node.node_ready import watch_node
 from ansible_collections.gpuops.lifecycle.plugins.module_utils.node.update import read_node, update_node
@@ -19,6 +28,7 @@ ARGUMENT_SPEC = {
     "node_uid": dict(type="str"),
     "version": dict(type="str", required=True),
     "policy": dict(type="str"),
+    "accept_gitops": dict(type="bool", default=False),
     "owner": dict(type="str", default="gpuops"),
     "operator_namespace": dict(type="str", default=keys.OPERATOR_NAMESPACE),
     "timeout_s": dict(type="int", default=2700),
@@ -32,227 +42,246 @@ NUDGE_EVERY_S = 10
 
 
 def run(task):
-    """Returns version {before, after}, states[], left_skipped[], nudges, duration_s."""
+    """Returns version {before, after}, states[], left_skipped[], nudges, duration_s; in check mode also steps[]."""
     name = task.params["node"]
-    policy = rollout.find_policy(task)
     node = read_node(task, name, task.params["node_uid"])
-    before = operands.labels_of(node).get(keys.DRIVER_VERSION_LABEL, "")
+    policy = rollout.find_policy(task)
     if task.check_mode:
-        return _plan(task, node, policy, before)
+        return _plan(task, node, policy)
     with node_lock(task, name):
-        return _Upgrade(task, before).run()
+        return _Upgrade(task, node, policy).run()
 
 
-def _plan(task, node, policy, before):
-    mirror = watch_node(task, task.params["node"], task.params["operator_namespace"])
-    step = driver_steps.next_step(_look(task, mirror, policy), task.params["node"])
+def _driver_of(node):
+    return operands.labels_of(node).get(keys.DRIVER_VERSION_LABEL, "")
+
+
+def _plan(task, node, policy):
+    """What would be done to the node once it is held and drained. Refuses what could be refused by then."""
+    name, version, before = task.params["node"], task.params["version"], _driver_of(node)
+    mirror = watch_node(task, name, task.params["operator_namespace"])
+    seen = look(task.params, mirror, policy, node["metadata"]["uid"])
+    if not driver_steps.is_upgraded(seen):
+        seen = seen._replace(cordoned=True, gpu_pods=())
+    step = driver_steps.next_step(seen, name)
+    if step.verb == "refuse":
+        raise Failed(f"{step.why}. Nothing was changed.")
+    if step.verb == "prepare":
+        rollout.check_beginning(task, policy, name)
     task.changed = step.verb != "done"
-    result = _result(before, task.params["version"], [], [], 0, 0.0)
+    result = {**_result(before, version, [], 0, 0.0), "steps": driver_steps.plan(seen)}
+    result["left_skipped"] = rollout.left_skipped(task, name)
     if task.changed:
-        task.progress(f"would change the driver from {before or 'unknown'} to {task.params['version']}")
+        task.progress(f"would change the driver from {before or 'unknown'} to {version}")
     if task.diff:
-        result["diff"] = {"before": {"driver": before}, "after": {"driver": task.params["version"]}}
+        result["diff"] = {"before": {"driver": before}, "after": {"driver": version}}
     return result
 
 
-def _result(before, after, states, left, nudges, duration_s):
+def _result(before, after, states, nudges, duration_s):
     return {
         "version": {"before": before, "after": after},
         "states": states,
-        "left_skipped": left,
         "nudges": nudges,
         "duration_s": round(duration_s, 1),
     }
 
 
-def _look(task, mirror, policy):
-    """driver_steps.Seen of the moment."""
-    name = task.params["node"]
-    node = next(iter(mirror.objects("node").values()), None)
-    if node is None:
-        raise Failed(f"The node {name} is gone. Whatever was done to it is not proven; take it in again from join.")
-    pods = list(mirror.objects("pods").values())
-    driver = next((p for p in pods if operands.is_driver(p)), None)
-    validators = [p for p in pods if operands.is_validator(p)]
-    labels, annotations = operands.labels_of(node), node["metadata"].get("annotations") or {}
-    workloads = [f"{p['metadata']['namespace']}/{p['metadata']['name']}" for p in operands.gpu_workloads(pods)]
-    return driver_steps.Seen(
-        wanted=task.params["version"],
-        policy_version=((policy["spec"].get("driver") or {}).get("version") or ""),
-        state=labels.get(keys.UPGRADE_STATE, ""),
-        label_version=labels.get(keys.DRIVER_VERSION_LABEL, ""),
-        cordoned=hold.is_cordoned(node),
-        armed=keys.INITIAL_UNSCHEDULABLE in annotations,
-        skip=labels.get(keys.UPGRADE_SKIP, ""),
-        skip_ours=keys.SKIP_SET_BY in annotations,
-        pod_in_sync=operands.in_sync(driver, list(mirror.objects("revisions").values())) if driver else None,
-        pod_ready=bool(driver) and operands.is_ready(driver),
-        pod_restarts=operands.restarts(driver) if driver else 0,
-        pod_waiting=operands.waiting_reason(driver) if driver else "",
-        validator_ready=bool(validators) and all(map(operands.is_ready, validators)),
-        gpu_pods=tuple(sorted(workloads)),
-    )
-
-
 class _Upgrade:
     """One node's way, step by step; every step is decided anew from the cluster."""
 
-    def __init__(self, task, before):
+    def __init__(self, task, node, policy):
         self._task = task
-        self._before = before
+        self._policy = policy
         self._name = task.params["node"]
+        self._namespace = task.params["operator_namespace"]
+        self._uid = node["metadata"]["uid"]
+        self._before = _driver_of(node)
+        self._began_at = task.monotonic()
+        self._began_time = task.kube.server_time()
         self._states = []
+        self._driver = self._before
+        self._open = False
+        self._state_since = self._began_at
         self._nudges = 0
         self._last_nudge = None
-        self._began = task.monotonic()
-        self._failed_seen = False
+        self._last_told = self._began_at
+        self._prepared = rollout.wanted_by(policy) == task.params["version"]
+        self._began = self._retried = self._gave_up = False
 
     def run(self):
-        task = self._task
-        self._policy = rollout.find_policy(task)
-        mirror = watch_node(task, self._name, task.params["operator_namespace"])
-        with mirror:
+        with watch_node(self._task, self._name, self._namespace) as mirror:
             while True:
                 seen = self._seen(mirror)
                 step = driver_steps.next_step(seen, self._name)
                 if step.verb == "done":
                     break
                 if step.verb == "refuse":
-                    raise Failed(f"{step.why}. {self._stays()}", **self._outcome())
-                self._take(step, seen, mirror)
-        return self._outcome()
-
-    def _stays(self):
-        return f"{self._name} stays held."
-
-    def _outcome(self):
+                    raise self._failed(step.why, again="")
+                self._take(step, mirror)
         left = rollout.left_skipped(self._task, self._name)
-        version = self._task.params["version"]
-        return _result(self._before, version, self._states, left, self._nudges, self._task.monotonic() - self._began)
+        return {**self._outcome(self._task.params["version"]), "left_skipped": left}
+
+    def _outcome(self, version):
+        duration_s = self._task.monotonic() - self._began_at
+        return _result(self._before, version, self._states, self._nudges, duration_s)
+
+    def _failed(self, why, again=" Then run the same command again; it goes on from here."):
+        """Failed with what was seen. Nothing here opens a node, so it stays as closed as it is."""
+        kept = "" if self._open else f" {self._name} stays held."
+        return Failed(f"{why}{self._words()}.{kept}{again}", **self._outcome(self._driver))
+
+    def _words(self):
+        """The operator's own last warning about the node since this began, when there is one."""
+        about = f"involvedObject.name={self._name},reason=GPUDriverUpgrade"
+        try:
+            events = self._task.kube.list(paths.events("default"), fieldSelector=about)
+        except ApiError as error:
+            return f" (the operator's events could not be read: {error.message})"
+        since = [e for e in events if e.get("type") == "Warning" and (e.get("lastTimestamp") or "") >= self._began_time]
+        newest = max(since, key=lambda e: e["lastTimestamp"], default=None)
+        return f" (the operator says: {newest['message'].strip()})" if newest else ""
 
     def _seen(self, mirror):
-        seen = _look(self._task, mirror, self._policy)
-        entry = {"state": seen.state, "cordoned": seen.cordoned, "armed": seen.armed}
-        if not self._states or {k: self._states[-1][k] for k in entry} != entry:
-            at = round(self._task.monotonic() - self._began, 1)
-            if not self._states or self._states[-1]["state"] != seen.state:
-                self._task.progress(f"driver upgrade: {seen.state or 'no state'}")
-            self._states.append({**entry, "at_s": at})
-        if seen.state == driver_steps.FAILED:
-            self._failed_seen = True
-        return seen
+        seen = look(self._task.params, mirror, self._policy, self._uid)
+        state = seen.state
+        entry = {"state": state, "cordoned": seen.cordoned, "armed": seen.armed}
+        self._driver, self._open = seen.label_version, not seen.cordoned
+        last = self._states[-1] if self._states else {}
+        if {key: last.get(key) for key in entry} != entry:
+            if last.get("state") != state:
+                self._state_since = self._task.monotonic()
+                self._task.progress(f"driver upgrade: {state or 'no state'}")
+            self._states.append({**entry, "at_s": round(self._task.monotonic() - self._began_at, 1)})
+        self._began = self._began or state in driver_steps.IN_FLIGHT
+        # Shown for a tenth of a second only, then the operator calls the node done.
+        if state == driver_steps.FAILED and seen.pod_in_sync and seen.pod_ready and not seen.validated:
+            self._gave_up = True
+        return seen._replace(prepared=self._prepared, began=self._began, retried=self._retried)
 
-    def _take(self, step, seen, mirror):
-        if step.verb == "prepare":
-            rollout.prepare(self._task, self._policy, self._name)
-            self._policy = rollout.find_policy(self._task)
-        elif step.verb == "arm":
-            self._patch_node(_without_state)
-            self._await(mirror, lambda s: s.armed and s.state == driver_steps.REQUIRED, NOTICE_S, self._not_armed())
-        elif step.verb == "armed":
-            self._await(mirror, lambda s: s.state != seen.state or not s.armed, NOTICE_S, self._not_armed())
-        elif step.verb == "notice":
-            self._await(mirror, lambda s: s.state != seen.state, NOTICE_S, self._not_noticed())
-        elif step.verb == "unskip":
-            self._patch_node(_without_skip)
-            self._await(mirror, lambda s: not s.skip_ours, NOTICE_S, "the skip label did not go away")
-        else:
-            self._follow(mirror)
+    def _take(self, step, mirror):
+        getattr(self, f"_{step.verb}")(mirror)
+
+    def _prepare(self, _mirror):
+        rollout.prepare(self._task, self._name)
+        self._policy = rollout.find_policy(self._task)
+        self._prepared = True
+
+    def _brake(self, mirror):
+        self._patch_node(lambda node: rollout.with_skip(node, self._task))
+        self._await(
+            mirror, lambda s: s.skip == "true" or s.state in driver_steps.IN_FLIGHT, "the skip label did not hold"
+        )
+
+    def _arm(self, mirror):
+        self._patch_node(without_state)
+        moved = (driver_steps.REQUIRED, *driver_steps.IN_FLIGHT)
+        self._await(mirror, lambda s: not s.cordoned or (s.armed and s.state in moved), self._not_armed())
+
+    def _armed(self, mirror):
+        self._await(mirror, lambda s: s.state not in driver_steps.IDLE or not s.armed, self._not_armed())
+
+    def _notice(self, mirror):
+        def moved(seen):
+            return driver_steps.next_step(seen, self._name).verb != "notice"
+
+        self._await(mirror, moved, f"the GPU operator did not begin with {self._name}")
+
+    def _unskip(self, mirror):
+        self._patch_node(without_skip)
+        gone = "the skip label did not go away"
+        self._await(mirror, lambda s: not s.skip_ours and not s.skip.startswith(driver_steps.NUDGE), gone)
+
+    def _retry(self, mirror):
+        self._patch_node(with_retry)
+        self._retried = True
+        self._await(mirror, lambda s: s.state != driver_steps.FAILED, "the node stayed in upgrade-failed")
 
     def _patch_node(self, decide):
-        update_node(self._task, self._name, decide, self._task.params["node_uid"])
+        update_node(self._task, self._name, decide, self._uid)
 
-    def _await(self, mirror, reached, limit_s, why):
+    def _left_s(self):
+        return max(0.0, self._task.params["timeout_s"] - (self._task.monotonic() - self._began_at))
+
+    def _await(self, mirror, reached, why):
+        """For the operator to look at the node; nothing on the node itself takes time here."""
+        limit_s = min(NOTICE_S, self._left_s())
+
         def tell():
             self._task.progress("waits for the operator to look at the node")
 
-        if not mirror.wait_for(lambda: reached(self._seen(mirror)), limit_s, PROGRESS_S, tell):
-            raise Failed(f"{why} within {limit_s} s. {self._stays()}", **self._outcome())
+        if mirror.wait_for(lambda: reached(self._seen(mirror)), limit_s, PROGRESS_S, tell):
+            return
+        policy = rollout.find_policy(self._task)
+        found = rollout.stops(self._task, policy)
+        if rollout.wanted_by(policy) != self._task.params["version"]:
+            found.insert(0, f"the ClusterPolicy wants driver {rollout.wanted_by(policy) or 'unknown'} again")
+        if not found:
+            found = [patience.stuck(self._seen(mirror), self._name, self._namespace)]
+        raise self._failed(f"{why} within {limit_s:.0f} s: {'; '.join(found)}")
 
     def _not_armed(self):
         return (
             f"the GPU operator did not mark {self._name} as cordoned before its upgrade, so it would open it by itself "
-            "afterwards; this operator version behaves in another way than the ones known, and nothing further was started"
-        )
-
-    def _not_noticed(self):
-        return (
-            f"the GPU operator did not begin with {self._name}. Look at its log (kubectl -n "
-            f"{self._task.params['operator_namespace']} logs deploy/gpu-operator): it upgrades no node while one is not Ready or "
-            "a driver pod is missing"
+            "afterwards; nothing further was started. Where nothing below explains it, this operator version behaves in "
+            "another way than those known. It was not marked"
         )
 
     def _follow(self, mirror):
-        """Until the step is no longer to follow, or the time is up."""
-        left = self._task.params["timeout_s"] - (self._task.monotonic() - self._began)
-        last_told = [self._task.monotonic()]
+        """Until the step is no longer to follow, or a time is up."""
+        rules = (self._policy["spec"].get("driver") or {}).get("upgradePolicy") or {}
+        seen = self._seen(mirror)
+        if seen.state in driver_steps.IN_FLIGHT and not seen.armed:
+            self._task.warn(
+                f"The operator upgrades {self._name} already and did not find it cordoned when it began, so it will uncordon it "
+                "at the end. Somebody cordoned it, or took its skip label off, while it was in upgrade-required."
+            )
 
         def over():
             seen = self._seen(mirror)
-            if self._failed_seen and seen.state == driver_steps.DONE and not seen.validator_ready:
+            if self._abandoned(seen) or self._overdue(seen, rules):
                 return True
             return driver_steps.next_step(seen, self._name).verb != "follow"
 
-        def tick():
-            seen, now = self._seen(mirror), self._task.monotonic()
-            if driver_steps.nudge_is_due(seen) and (self._last_nudge is None or now - self._last_nudge > NUDGE_EVERY_S):
-                self._nudge(now)
-            if now - last_told[0] >= PROGRESS_S:
-                last_told[0] = now
-                waiting = f" ({seen.pod_waiting})" if seen.pod_waiting else ""
-                self._task.progress(f"driver upgrade: {seen.state or 'no state'} since a while{waiting}")
-
-        ended = mirror.wait_for(over, max(0.0, left), TICK_S, tick)
+        ended = mirror.wait_for(over, self._left_s(), TICK_S, lambda: self._tick(mirror))
         seen = self._seen(mirror)
-        if self._failed_seen and seen.state == driver_steps.DONE and not seen.validator_ready:
-            raise Failed(
+        if driver_steps.next_step(seen, self._name).verb != "follow":
+            return
+        if self._abandoned(seen):
+            raise self._failed(
                 f"the operator gave the upgrade of {self._name} up because its validator did not become Ready, and calls it "
-                f"done all the same. {self._stays()} See the validator pod: kubectl -n "
-                f"{self._task.params['operator_namespace']} describe pod -l app=nvidia-operator-validator --field-selector "
-                f"spec.nodeName={self._name}",
-                **self._outcome(),
+                f"done all the same: {patience.stuck(seen, self._name, self._namespace)}"
             )
+        if not ended or self._overdue(seen, rules):
+            raise self._failed(self._late(seen, ended))
+
+    def _abandoned(self, seen):
+        return self._gave_up and seen.state in driver_steps.IDLE and not seen.validated
+
+    def _overdue(self, seen, rules):
+        limit_s = patience.limit_s(seen, rules)
+        return limit_s is not None and self._task.monotonic() - self._state_since > limit_s
+
+    def _late(self, seen, ended):
+        since_s = self._task.monotonic() - self._state_since
+        took = f"stays in {seen.state or 'no state'} for {since_s:.0f} s now"
         if not ended:
-            raise Failed(
-                f"the driver upgrade of {self._name} did not end within {self._task.params['timeout_s']} s; the operator is in "
-                f"{seen.state or 'no state'}, its driver pod is {'Ready' if seen.pod_ready else 'not Ready'}"
-                f"{' (' + seen.pod_waiting + ')' if seen.pod_waiting else ''}. {self._stays()} See kubectl -n "
-                f"{self._task.params['operator_namespace']} get pods -o wide --field-selector spec.nodeName={self._name}; then "
-                "run the same command again, it goes on from here.",
-                **self._outcome(),
-            )
+            took = f"did not end within {self._task.params['timeout_s']} s ({seen.state or 'no state'} for {since_s:.0f} s)"
+        return f"the driver upgrade of {self._name} {took}: {patience.stuck(seen, self._name, self._namespace)}"
+
+    def _tick(self, mirror):
+        seen, now = self._seen(mirror), self._task.monotonic()
+        if driver_steps.nudge_is_due(seen) and (self._last_nudge is None or now - self._last_nudge > NUDGE_EVERY_S):
+            self._nudge(now)
+        if now - self._last_told >= PROGRESS_S:
+            self._last_told = now
+            waiting = f" ({seen.pod_waiting})" if seen.pod_waiting else ""
+            since_s = now - self._state_since
+            self._task.progress(f"driver upgrade: {seen.state or 'no state'} for {since_s:.0f} s{waiting}")
 
     def _nudge(self, now):
-        """Wake the operator: any change of the skip label does, and only "true" means skip (k8s-operator-libs)."""
+        """Wake the operator: any change of the skip label does."""
         self._nudges += 1
         self._last_nudge = now
-        for value in (f"nudge-{self._nudges}", None):
-            self._patch_node(lambda node, value=value: _with_nudge(node, value))
-
-
-def _without_state(node):
-    """Only from upgrade-required and unarmed: in flight the label is the operator's own."""
-    labels, annotations = operands.labels_of(node), node["metadata"].get("annotations") or {}
-    if labels.get(keys.UPGRADE_STATE) != driver_steps.REQUIRED or keys.INITIAL_UNSCHEDULABLE in annotations:
-        return None
-    return {"metadata": {"resourceVersion": node["metadata"]["resourceVersion"], "labels": {keys.UPGRADE_STATE: None}}}
-
-
-def _with_nudge(node, value):
-    if operands.labels_of(node).get(keys.UPGRADE_SKIP) in ("true", value):
-        return None
-    return {"metadata": {"resourceVersion": node["metadata"]["resourceVersion"], "labels": {keys.UPGRADE_SKIP: value}}}
-
-
-def _without_skip(node):
-    """Take our own skip label off, and only ours."""
-    if keys.SKIP_SET_BY not in (node["metadata"].get("annotations") or {}):
-        return None
-    version = node["metadata"]["resourceVersion"]
-    return {
-        "metadata": {
-            "resourceVersion": version,
-            "labels": {keys.UPGRADE_SKIP: None},
-            "annotations": {keys.SKIP_SET_BY: None},
-        }
-    }
+        for value in (f"{driver_steps.NUDGE}{self._nudges}", None):
+            self._patch_node(lambda node, value=value: with_nudge(node, value))

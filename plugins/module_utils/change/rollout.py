@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import json
 
-from ansible_collections.gpuops.lifecycle.plugins.module_utils.change import driver_steps
+from ansible_collections.gpuops.lifecycle.plugins.module_utils.change import preconditions
 from ansible_collections.gpuops.lifecycle.plugins.module_utils.kube import paths
 from ansible_collections.gpuops.lifecycle.plugins.module_utils.kube.errors import Conflict, NotFound
-from ansible_collections.gpuops.lifecycle.plugins.module_utils.node import budget, keys, operands
+from ansible_collections.gpuops.lifecycle.plugins.module_utils.node import keys, operands
 from ansible_collections.gpuops.lifecycle.plugins.module_utils.node.lock import pool_lock
 from ansible_collections.gpuops.lifecycle.plugins.module_utils.node.update import update_node
 from ansible_collections.gpuops.lifecycle.plugins.module_utils.task import Failed
@@ -22,7 +22,6 @@ from ansible_collections.gpuops.lifecycle.plugins.module_utils.task import Faile
 LEASE = "driver-rollout"
 # A DaemonSet's numbers and a node's readiness may be off for a moment: looked at again before they count.
 SETTLE_S = 60
-GITOPS = ("argocd.argoproj.io/", "kustomize.toolkit.fluxcd.io/", "helm.toolkit.fluxcd.io/")
 
 
 def find_policy(task):
@@ -42,52 +41,33 @@ def find_policy(task):
     return found[0]
 
 
-def prepare(task, policy, name):
+def prepare(task, name):
     """Skip labels everywhere, then the new version in the ClusterPolicy; once for all nodes, under a Lease."""
     with pool_lock(task, LEASE):
         policy = find_policy(task)
-        if (policy["spec"].get("driver") or {}).get("version") == task.params["version"]:
+        if wanted_by(policy) == task.params["version"]:
             return
-        _refuse_gitops(policy)
-        nodes = _settled_nodes(task, policy, name)
-        for node in nodes:
+        for node in check_beginning(task, policy, name):
             if operands.labels_of(node).get(keys.DRIVER_VERSION_LABEL) != task.params["version"]:
-                update_node(task, node["metadata"]["name"], lambda n: _with_skip(n, task), node["metadata"]["uid"])
+                update_node(task, node["metadata"]["name"], lambda n: with_skip(n, task), node["metadata"]["uid"])
         _set_version(task, policy)
         task.progress(f"ClusterPolicy {policy['metadata']['name']} now wants driver {task.params['version']}")
 
 
-def _refuse_gitops(policy):
-    marks = {**(policy["metadata"].get("labels") or {}), **(policy["metadata"].get("annotations") or {})}
-    owner = next((key for key in marks if key.startswith(GITOPS)), None)
-    if owner:
-        raise Failed(
-            f"ClusterPolicy {policy['metadata']['name']} is managed by GitOps ({owner}), which would undo the change. Nothing "
-            "was changed. Change driver.version in its source after putting the nodes on hold, or pause its reconciliation."
-        )
+def wanted_by(policy):
+    return (policy["spec"].get("driver") or {}).get("version") or ""
 
 
-def _settled_nodes(task, policy, name):
-    """All nodes with a driver pod, once nothing stands in the way of a rollout."""
+def check_beginning(task, policy, name):
+    """The nodes with a driver pod, once nothing stands in the way of a rollout. Only reads."""
+    _refuse_owned(task, policy)
+    wrong = preconditions.of_policy(policy)
+    if wrong:
+        raise Failed(f"The driver rollout was not begun: {'; '.join(wrong)}. The driver of no node was changed.")
     end = task.monotonic() + SETTLE_S
     while True:
-        namespace = task.params["operator_namespace"]
-        pods = [p for p in task.kube.list(paths.pods(namespace)) if operands.is_driver(p)]
-        daemonsets = [d for d in task.kube.list(paths.daemonsets(namespace)) if _is_driver(d)]
-        counts = {}
-        for pod in pods:
-            uid = operands.controller_of(pod).get("uid")
-            counts[uid] = counts.get(uid, 0) + 1
-        on = {p["spec"].get("nodeName") for p in pods}
-        nodes = [n for n in task.kube.list(paths.nodes()) if n["metadata"]["name"] in on]
-        others = {
-            n["metadata"]["name"]: (operands.labels_of(n).get(keys.UPGRADE_STATE, ""), budget.is_ready(n))
-            for n in nodes
-            if n["metadata"]["name"] != name
-        }
-        found = driver_steps.obstacles(policy, daemonsets, counts, others)
-        if not daemonsets:
-            found.append(f"there is no driver DaemonSet in namespace {namespace}")
+        daemonsets, pods, nodes = _driver_objects(task)
+        found = [*preconditions.stops(daemonsets, pods, nodes), *preconditions.disturbs(name, nodes)]
         if not found:
             return nodes
         if task.monotonic() > end:
@@ -96,11 +76,45 @@ def _settled_nodes(task, policy, name):
         task.sleep(5)
 
 
+def stops(task, policy):
+    """Why the operator upgrades no node now, as sentences."""
+    return [*preconditions.of_policy(policy), *preconditions.stops(*_driver_objects(task))]
+
+
+def _refuse_owned(task, policy):
+    name, mark, release = (
+        policy["metadata"]["name"],
+        preconditions.gitops_mark(policy),
+        preconditions.helm_release(policy),
+    )
+    if mark and not task.params["accept_gitops"]:
+        raise Failed(
+            f"ClusterPolicy {name} is managed by GitOps ({mark}), which would undo the change. Nothing was changed. Pause its "
+            "reconciliation and set accept_gitops, or change driver.version in its source after putting the nodes on hold."
+        )
+    if release:
+        task.warn(
+            f"ClusterPolicy {name} comes from Helm release {release}: a later helm upgrade sets driver.version back unless its "
+            f"values say {task.params['version']} too."
+        )
+
+
+def _driver_objects(task):
+    """(driver DaemonSets, their pods, the nodes those are on)."""
+    namespace = task.params["operator_namespace"]
+    pods = [p for p in task.kube.list(paths.pods(namespace)) if operands.is_driver(p) and not operands.is_finished(p)]
+    daemonsets = [d for d in task.kube.list(paths.daemonsets(namespace)) if _is_driver(d)]
+    on = {p["spec"].get("nodeName") for p in pods}
+    nodes = [n for n in task.kube.list(paths.nodes()) if n["metadata"]["name"] in on]
+    return daemonsets, pods, nodes
+
+
 def _is_driver(daemonset):
     return operands.labels_of(daemonset["spec"]["template"]).get(operands.COMPONENT) == operands.DRIVER
 
 
-def _with_skip(node, task):
+def with_skip(node, task):
+    """Merge patch that keeps the node from starting, with our mark; None where a skip label is on already."""
     labels, annotations = operands.labels_of(node), node["metadata"].get("annotations") or {}
     if labels.get(keys.UPGRADE_SKIP) == "true":
         return None
@@ -117,21 +131,25 @@ def _with_skip(node, task):
 
 
 def _set_version(task, policy):
-    body = {
-        "metadata": {"resourceVersion": policy["metadata"]["resourceVersion"]},
-        "spec": {"driver": {"version": task.params["version"]}},
-    }
+    """Write the version, decided anew when the policy moved; another version that appears meanwhile is not overwritten."""
+    decided_on, name = wanted_by(policy), policy["metadata"]["name"]
     for _attempt in range(5):
+        body = {
+            "metadata": {"resourceVersion": policy["metadata"]["resourceVersion"]},
+            "spec": {"driver": {"version": task.params["version"]}},
+        }
         try:
-            task.kube.patch(paths.clusterpolicy(policy["metadata"]["name"]), body)
+            task.kube.patch(paths.clusterpolicy(name), body)
         except Conflict:
-            fresh = find_policy(task)
-            body["metadata"]["resourceVersion"] = fresh["metadata"]["resourceVersion"]
-            continue
+            policy = find_policy(task)
+            if wanted_by(policy) == decided_on:
+                continue
+            break
         task.changed = True
         return
     raise Failed(
-        f"ClusterPolicy {policy['metadata']['name']} keeps being changed by somebody else; run the same command again."
+        f"ClusterPolicy {name} is being changed by somebody else: it wanted driver {decided_on or 'unknown'} and now wants "
+        f"{wanted_by(policy) or 'unknown'}. Settle with them which version is wanted, then run the same command again."
     )
 
 

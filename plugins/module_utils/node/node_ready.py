@@ -8,7 +8,7 @@ from __future__ import annotations
 from ansible_collections.gpuops.lifecycle.plugins.module_utils.kube import paths
 from ansible_collections.gpuops.lifecycle.plugins.module_utils.kube.connection import CONNECTION_SPEC
 from ansible_collections.gpuops.lifecycle.plugins.module_utils.kube.mirror import Mirror
-from ansible_collections.gpuops.lifecycle.plugins.module_utils.node import keys, readiness
+from ansible_collections.gpuops.lifecycle.plugins.module_utils.node import keys, operands, readiness
 from ansible_collections.gpuops.lifecycle.plugins.module_utils.node.update import read_node
 from ansible_collections.gpuops.lifecycle.plugins.module_utils.task import Failed
 
@@ -18,6 +18,7 @@ ARGUMENT_SPEC = {
     "node_uid": dict(type="str"),
     "expected_gpus": dict(type="int"),
     "driver_version": dict(type="str"),
+    "after": dict(type="str"),
     "operator_namespace": dict(type="str", default=keys.OPERATOR_NAMESPACE),
     "timeout_s": dict(type="int", default=900),
 }
@@ -27,21 +28,25 @@ PROGRESS_S = 15
 def run(task):
     """Returns checks[]; in check mode the checks as they are, without waiting. Raises Failed at the deadline."""
     params, name = task.params, task.params["node"]
-    read_node(task, name, params["node_uid"])
+    after = operands.parse_time(params["after"])
+    if params["after"] and after is None:
+        raise Failed(f"after is not a time like 2026-12-01T10:00:00Z: {params['after']}. Nothing was changed.")
+    uid = read_node(task, name, params["node_uid"])["metadata"]["uid"]
     mirror = watch_node(task, name, params["operator_namespace"])
 
     def checks():
-        node = next(
-            (n for n in mirror.objects("node").values() if params["node_uid"] in (None, n["metadata"]["uid"])), None
-        )
+        node = mirror.objects("node").get(uid)
         if node is None:
-            return [readiness.Check("node", False, f"the node {name} is gone")]
+            raise Failed(
+                f"The node {name} is gone, or another of that name took its place. Take it in again from join."
+            )
         return readiness.checks(
             node,
             list(mirror.objects("pods").values()),
             list(mirror.objects("revisions").values()),
             params["expected_gpus"],
             params["driver_version"],
+            after,
         )
 
     def missing():

@@ -34,6 +34,29 @@ def is_validator(pod):
     return labels_of(pod).get("app") == VALIDATOR
 
 
+def driver_of(pods):
+    """The driver pod of a node, given the pods on it; of several the one that stays. None without one."""
+    return _current(p for p in pods if is_driver(p))
+
+
+def validator_of(pods):
+    """The validator pod of a node; of several the one that stays. None without one."""
+    return _current(p for p in pods if is_validator(p))
+
+
+def _current(pods):
+    """A pod that goes is still there while its successor starts."""
+    return max(
+        pods,
+        key=lambda p: (not p["metadata"].get("deletionTimestamp"), p["metadata"].get("creationTimestamp") or ""),
+        default=None,
+    )
+
+
+def is_finished(pod):
+    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+
+
 def is_ready(pod):
     """Running, not going, and its Ready condition true."""
     conditions = (pod.get("status") or {}).get("conditions") or []
@@ -85,6 +108,21 @@ def started(pod):
     return max(times) if times and None not in times else None
 
 
+def validated(validator, driver, after=None):
+    """Whether a validator pod is Ready, and not since before the driver started (nor before `after`, where given).
+
+    The validator does not run again once it is Ready (NVIDIA/gpu-operator#2685), so an old one says nothing about a new
+    driver. driver: its pod, None where the driver is the host's. None when the times cannot be told.
+    """
+    if validator is None or not is_ready(validator):
+        return False
+    done = became_ready(validator)
+    bounds = ([started(driver)] if driver is not None else []) + ([after] if after else [])
+    if bounds and None in (done, *bounds):
+        return None
+    return all(done >= bound for bound in bounds)
+
+
 def parse_time(text):
     if not text:
         return None
@@ -99,9 +137,7 @@ def gpu_workloads(pods):
     return [
         pod
         for pod in pods
-        if _reserves_gpu(pod)
-        and controller_of(pod).get("kind") != "DaemonSet"
-        and (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
+        if _reserves_gpu(pod) and controller_of(pod).get("kind") != "DaemonSet" and not is_finished(pod)
     ]
 
 

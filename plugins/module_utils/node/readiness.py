@@ -10,6 +10,7 @@ validator is content with seven GPUs of eight.
 from __future__ import annotations
 
 import datetime
+import re
 from typing import NamedTuple, Optional
 
 from ansible_collections.gpuops.lifecycle.plugins.module_utils.node import budget, keys, operands
@@ -17,6 +18,8 @@ from ansible_collections.gpuops.lifecycle.plugins.module_utils.node import budge
 EXPECTED_TAINTS = (keys.GPU_RESOURCE, keys.HOLD_TAINT, keys.UNSCHEDULABLE_TAINT)
 CLIQUE = "nvidia.com/gpu.clique"
 GFD_TIMESTAMP = "nvidia.com/gfd.timestamp"
+REPLICAS_LABEL = "nvidia.com/gpu.replicas"
+MIG_COUNT = re.compile(r"(nvidia\.com/mig-[0-9a-z.+]+?)\.count$")
 DEPLOY = "nvidia.com/gpu.deploy."
 
 
@@ -33,23 +36,26 @@ class Check(NamedTuple):
         return not self.applies or self.ok is True
 
 
-def checks(node, pods, revisions, expected_gpus=None, driver_version=None):
-    """All checks for a Node, the pods on it, and the ControllerRevisions of the operator's namespace."""
+def checks(node, pods, revisions, expected_gpus=None, driver_version=None, after=None):
+    """All checks for a Node, the pods on it, and the ControllerRevisions of the operator's namespace.
+
+    after: aware datetime (of a reboot, a repair); what the validator and feature discovery found must not be older.
+    """
     labels = operands.labels_of(node)
-    driver = next((p for p in pods if operands.is_driver(p)), None)
     host_driver = labels.get(f"{DEPLOY}driver") == "pre-installed"
+    driver = None if host_driver else operands.driver_of(pods)
     return [
         _node(node),
         _taints(node),
         _present(labels),
         _deployed(labels),
         _driver(driver, revisions, host_driver),
-        _validator(pods, driver),
-        _discovery(labels, driver),
+        _validator(operands.validator_of(pods), driver, after),
+        _discovery(labels, driver, after),
         _version(labels, driver_version),
         _resources(node, labels, expected_gpus),
         _mig(labels),
-        _upgrade(labels),
+        _upgrade(node),
         _clique(labels),
     ]
 
@@ -60,12 +66,17 @@ def _node(node):
     )
 
 
-def _taints(node):
-    strange = [
-        f"{t['key']}={t.get('value', '')}:{t['effect']}"
+def foreign_taints(node):
+    """Taints that keep work or the operator's pods off and belong neither to GPUs nor to a hold, as text."""
+    return [
+        f"{t['key']}{'=' + t['value'] if t.get('value') else ''}:{t['effect']}"
         for t in (node.get("spec") or {}).get("taints") or []
         if t["key"] not in EXPECTED_TAINTS and t["effect"] != "PreferNoSchedule"
     ]
+
+
+def _taints(node):
+    strange = foreign_taints(node)
     return Check(
         "taints", not strange, f"somebody else keeps it out: {', '.join(strange)}" if strange else "no foreign taint"
     )
@@ -111,31 +122,38 @@ def _driver(pod, revisions, host_driver):
     return Check("driver_pod", False, f"driver pod {name} is not Ready{': ' + why if why else ''}")
 
 
-def _validator(pods, driver):
-    found = [p for p in pods if operands.is_validator(p)]
-    if not found:
+def _validator(pod, driver, after):
+    if pod is None:
         return Check("validator", False, "there is no validator pod on the node")
-    pod = found[0]
+    name = pod["metadata"]["name"]
     if not operands.is_ready(pod):
-        return Check("validator", False, f"validator pod {pod['metadata']['name']} is not Ready")
-    begun, done = operands.started(driver) if driver else None, operands.became_ready(pod)
-    if driver is not None and (begun is None or done is None):
+        why = operands.waiting_reason(pod)
+        return Check("validator", False, f"validator pod {name} is not Ready{': ' + why if why else ''}")
+    ran = operands.validated(pod, driver, after)
+    if ran is None:
         return Check("validator", None, "it cannot be told whether the validator ran after the driver")
-    if driver is not None and done < begun:
-        return Check("validator", False, "the validator ran before the driver started")
-    return Check("validator", True, f"validator pod {pod['metadata']['name']} is Ready")
+    if not ran:
+        late = "the driver started" if operands.validated(pod, driver) is False else f"{after:%Y-%m-%dT%H:%M:%SZ}"
+        return Check("validator", False, f"validator pod {name} was Ready before {late}")
+    return Check("validator", True, f"validator pod {name} is Ready")
 
 
-def _discovery(labels, driver):
-    try:
-        at = datetime.datetime.fromtimestamp(int(labels[GFD_TIMESTAMP]), datetime.timezone.utc)
-    except (KeyError, ValueError, OverflowError):
+def _discovery(labels, driver, after):
+    """GFD writes its timestamp when it starts, not with each pass (NVIDIA/k8s-device-plugin)."""
+    text = labels.get(GFD_TIMESTAMP)
+    if text is None:
         return Check("feature_discovery", None, f"label {GFD_TIMESTAMP} is not there")
+    try:
+        at = datetime.datetime.fromtimestamp(int(text), datetime.timezone.utc)
+    except (ValueError, OverflowError, OSError):
+        return Check("feature_discovery", None, f"label {GFD_TIMESTAMP} is no time: {text}")
     begun = operands.started(driver) if driver else None
     if driver is not None and begun is None:
         return Check("feature_discovery", None, "the start of the driver is not known")
     if begun and at < begun:
         return Check("feature_discovery", False, "the GPU labels are from before the driver started")
+    if after and at < after:
+        return Check("feature_discovery", False, f"the GPU labels are from before {after:%Y-%m-%dT%H:%M:%SZ}")
     return Check("feature_discovery", True, "the GPU labels are fresh")
 
 
@@ -151,20 +169,51 @@ def _version(labels, wanted):
 
 
 def _resources(node, labels, expected):
+    """Capacity = allocatable = what feature discovery found = what was expected; a sick GPU leaves allocatable only."""
     status = node.get("status") or {}
-    capacity = (status.get("capacity") or {}).get(keys.GPU_RESOURCE)
-    allocatable = (status.get("allocatable") or {}).get(keys.GPU_RESOURCE)
-    if capacity is None or allocatable is None:
-        return Check("gpus", None, "the node offers no GPUs yet")
-    if capacity != allocatable:
-        return Check("gpus", False, f"{allocatable} of {capacity} GPUs are healthy")
-    sliced = labels.get(keys.MIG_CONFIG, "all-disabled") != "all-disabled"
-    if expected is None or sliced:
-        return Check("gpus", True, f"{allocatable} GPUs")
-    count = int(labels.get(keys.COUNT_LABEL) or 0)
-    replicas = int(labels.get("nvidia.com/gpu.replicas") or 1) or 1
-    good = count == expected and int(allocatable) == expected * replicas
-    return Check("gpus", good, f"{allocatable} GPUs" + ("" if good else f" ({count} found), {expected} are expected"))
+    capacity, allocatable = status.get("capacity") or {}, status.get("allocatable") or {}
+    try:
+        found = _discovered(labels)
+        offered = {name: (int(capacity.get(name, 0)), int(allocatable.get(name, 0))) for name in found}
+        replicas = int(labels.get(REPLICAS_LABEL) or 1) or 1
+    except ValueError as error:
+        return Check("gpus", None, f"the number of GPUs cannot be told: {error}")
+    if not found:
+        return Check("gpus", None, f"label {keys.COUNT_LABEL} is not there")
+    for name, wanted in sorted(found.items()):
+        there, healthy = offered[name]
+        if not there:
+            return Check("gpus", None, f"the node offers no {name} yet")
+        if there != healthy:
+            return Check("gpus", False, f"{healthy} of {there} {name} are healthy")
+        if there != wanted:
+            return Check("gpus", False, f"the node offers {there} {name}, feature discovery found {wanted}")
+    text = ", ".join(f"{count} {name}" for name, count in sorted(found.items()))
+    if expected is None:
+        return Check("gpus", True, text)
+    if _sliced(labels):
+        return Check("gpus", True, f"{text}; sliced by MIG, so the {expected} GPUs themselves are not counted here")
+    good = found[keys.GPU_RESOURCE] == expected * replicas
+    return Check("gpus", good, text if good else f"{text}, but {expected} GPUs are expected")
+
+
+def _sliced(labels):
+    return labels.get(keys.MIG_CONFIG, "all-disabled") != "all-disabled"
+
+
+def _discovered(labels):
+    """{resource: units} by the labels of feature discovery; MIG strategy mixed has one resource for each profile."""
+    counts = {}
+    for key, value in labels.items():
+        profile = MIG_COUNT.match(key)
+        if profile:
+            counts[profile[1]] = int(value) * (int(labels.get(f"{profile[1]}.replicas") or 1) or 1)
+    if counts:
+        return counts
+    if keys.COUNT_LABEL not in labels:
+        return {}
+    replicas = int(labels.get(REPLICAS_LABEL) or 1) or 1
+    return {keys.GPU_RESOURCE: int(labels[keys.COUNT_LABEL]) * replicas}
 
 
 def _mig(labels):
@@ -176,8 +225,11 @@ def _mig(labels):
     )
 
 
-def _upgrade(labels):
+def _upgrade(node):
+    labels, ours = operands.labels_of(node), keys.SKIP_SET_BY in (node["metadata"].get("annotations") or {})
     state = labels.get(keys.UPGRADE_STATE)
+    if ours:
+        return Check("upgrade", False, f"our label {keys.UPGRADE_SKIP} still keeps the operator from upgrading it")
     return Check("upgrade", state in (None, "", "upgrade-done"), f"the operator's upgrade state is {state or 'none'}")
 
 
