@@ -10,13 +10,12 @@ import time
 
 import pytest
 
-from ansible_collections.gpuops.lifecycle.plugins.module_utils.drain import info, loop, operation, rounds
+from ansible_collections.gpuops.lifecycle.plugins.module_utils.drain import loop, operation, rounds
 from ansible_collections.gpuops.lifecycle.plugins.module_utils.kube import errors
-from ansible_collections.gpuops.lifecycle.plugins.module_utils.task import Failed, Task
+from ansible_collections.gpuops.lifecycle.plugins.module_utils.task import Failed
 from tests.unit.drain.cluster import POD_MISSING, Cluster
+from tests.unit.drain.driving import Drain, names, web
 from tests.unit.drain.shapes import node, pdb, pod
-
-PARAMS = {key: spec.get("default") for key, spec in operation.ARGUMENT_SPEC.items()}
 
 
 @pytest.fixture(autouse=True)
@@ -26,38 +25,6 @@ def quick(monkeypatch):
     monkeypatch.setattr(rounds, "FIRST_PAUSE_S", 0.02)
     monkeypatch.setattr(rounds, "LONGEST_PAUSE_S", 0.05)
     monkeypatch.setattr(rounds, "UNSEEN_S", 0.05)
-
-
-class Drain:
-    """One call of the operation, and what came of it."""
-
-    def __init__(self, cluster, check_mode=False, diff=False, **params):
-        self.lines, self.warnings, self.error = [], [], None
-        self.task = Task(
-            "drain",
-            {**PARAMS, "node": "gpu-node-a", "timeout_s": 20, **params},
-            check_mode=check_mode,
-            diff=diff,
-            run="test",
-            warn=self.warnings.append,
-            progress=self.lines.append,
-            kube=cluster,
-        )
-        cluster.guard = self.task.guard
-        try:
-            self.result = operation.run(self.task)
-        except Failed as error:
-            self.result, self.error = error.result, error.message
-        self.outcomes = {p["name"]: p.get("outcome") for p in self.result.get("pods", [])}
-        self.pods = {p["name"]: p for p in self.result.get("pods", [])}
-
-
-def web(count=3, **more):
-    return [pod(f"web-{n}", **more) for n in range(count)]
-
-
-def names(cluster):
-    return [name for name, _uid in cluster.evictions]
 
 
 def test_an_empty_node_costs_three_reads_and_changes_nothing():
@@ -414,68 +381,12 @@ def test_progress_names_what_is_waited_for():
     ]
 
 
-def test_check_mode_prints_the_verdicts_and_writes_nothing():
-    cluster = Cluster(node(cordoned=False), web(1), [pdb(allowed=1)])
-    drain = Drain(cluster, check_mode=True)
-    assert drain.lines == ["shop/web-0 now: fits budget web (1 allowed)"]
-    assert drain.task.changed is True
-    assert cluster.evictions == []
-    assert drain.result["verdict"] == "now"
-
-
 @pytest.mark.parametrize(("check_mode", "after"), [(True, []), (False, ["shop/web-0"])])
 def test_diff_shows_the_pods_that_go(check_mode, after):
     cluster = Cluster(node(), [pod("free", labels={}), *web(1), pod("done", phase="Failed")], [pdb(allowed=0)])
     diff = Drain(cluster, check_mode=check_mode, diff=True, timeout_s=1).result["diff"]
     assert diff["before"] == {"pods_to_evict": ["shop/free", "shop/web-0"]}
     assert diff["after"] == {"pods_to_evict": after}
-
-
-def test_check_mode_of_an_empty_node_changes_nothing():
-    assert Drain(Cluster(node(), [pod(phase="Succeeded")]), check_mode=True).task.changed is False
-
-
-class Info(Drain):
-    def __init__(self, cluster):
-        params = {key: PARAMS[key] for key in info.ARGUMENT_SPEC}
-        self.task = Task("drain_info", {**params, "node": "gpu-node-a"}, kube=cluster)
-        self.result = info.run(self.task)
-
-
-def test_info_has_the_numbers():
-    result = Info(
-        Cluster(node(), [pod("train", labels={}, limits={"nvidia.com/gpu": "8"}, grace=600)], [pdb(allowed=1)])
-    ).result
-    assert result == {
-        "pods": [
-            {
-                "namespace": "shop",
-                "name": "train",
-                "uid": "uid-train",
-                "owner": {"kind": "ReplicaSet", "name": "web"},
-                "verdict": "free",
-                "blocked_by": [],
-                "sentence": "no budget covers it",
-                "grace_s": 600,
-                "gpus": 8,
-            }
-        ],
-        "verdict": "free",
-        "estimate_s": 600,
-        "blockers": [],
-        "table": ["shop/train free: no budget covers it"],
-    }
-
-
-@pytest.mark.parametrize(
-    ("forbidden", "pods"), [({"poddisruptionbudgets"}, 1), ({"pods"}, 0), ({"pods", "poddisruptionbudgets"}, 0)]
-)
-def test_info_without_permission_is_unknown_and_never_free(forbidden, pods):
-    result = Info(Cluster(node(), web(1), forbidden=forbidden)).result
-    assert result["verdict"] == "unknown"
-    assert result["estimate_s"] is None
-    assert len(result["pods"]) == pods
-    assert {what for what in forbidden if any(what in b["reason"] for b in result["blockers"])} == forbidden
 
 
 def test_a_drain_of_ten_pods_costs_little():
