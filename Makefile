@@ -2,11 +2,9 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-ROOT := $(dir $(abspath $(lastword $(MAKEFILE_LIST))))
 PYTHON ?= python3
-BIN := .venv/bin
-export PATH := $(ROOT)$(BIN):$(PATH)
-export ANSIBLE_CONFIG := $(ROOT)ansible.cfg
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 PYTEST ?= pytest -n 2
 
 help:  ## print the targets
@@ -36,9 +34,10 @@ simulated: .venv/test.stamp  ## the real playbooks on the simulated cluster
 soak: .venv/test.stamp  ## twenty upgrades whose controller is killed at a random moment
 	$(PYTEST) tests/simulated -m soak
 
-lint: .venv/test.stamp  ## ruff, ansible-lint, changelog and documentation linters
+lint: .venv/test.stamp  ## ruff, shellcheck, ansible-lint, changelog and documentation linters
 	ruff check .
 	ruff format --check .
+	shellcheck .ci/run tools/*.sh tests/kubectl/build.sh
 	ansible-lint --offline
 	antsibull-changelog lint
 	antsibull-docs lint-collection-docs --plugin-docs --skip-rstcheck .collections/ansible_collections/gpuops/lifecycle

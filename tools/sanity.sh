@@ -4,20 +4,22 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
+export PATH=$root/.venv/bin:$PATH
 export_dir=$root/.cache/sanity/ansible_collections/gpuops/lifecycle
 rm -rf "$export_dir" && mkdir -p "$export_dir"
 git ls-files -z --cached --others --exclude-standard -- . \
   ':!tests/contract' ':!tests/simulated' ':!tests/unit' ':!tests/fixtures' ':!tests/kubectl' ':!simulator' |
   while IFS= read -r -d '' file; do [ -e "$file" ] && printf '%s\0' "$file"; done |
-  xargs -0 cp --parents -t "$export_dir"
+  tar -cf - --null -T - | tar -xf - -C "$export_dir"
 
 # ansible-test bootstraps pip with a script from the network unless its cache holds one; this one uses Python's own.
-version=$("$root/.venv/bin/python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
-data=$("$root/.venv/bin/python" -c 'import ansible_test, os; print(os.path.dirname(ansible_test.__file__))')
-script=$(grep -rhoE 'get_pip_[0-9_]+\.py' "$data/_util/target/setup" "$data/_internal" | sort -u | tail -1 || true)
-mkdir -p "${HOME}/.ansible/test/cache"
-cp "$root/tools/get_pip.py" "${HOME}/.ansible/test/cache/${script:-get_pip_24_2.py}"
+version=$(python -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+needs=$(python -c 'import ansible_test; print(ansible_test.__path__[0])')/_internal/python_requirements.py
+pip=$(sed -n "s/^ *pip='\([0-9.]*\)',$/\1/p" "$needs")
+cached=$HOME/.ansible/test/cache/get_pip_${pip//./_}.py
+mkdir -p "$(dirname "$cached")"
+[ -e "$cached" ] || cp "$root/tools/get_pip.py" "$cached"
 
 cd "$export_dir"
 git init -q . && git add -A
-exec "$root/.venv/bin/ansible-test" sanity --local --python "$version" --color no "$@"
+exec ansible-test sanity --local --python "$version" --color no "$@"

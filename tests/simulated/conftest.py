@@ -29,4 +29,5 @@ def product(cluster):
     """The product on the test's cluster, with what it needs installed."""
     found = Product(cluster)
     found.install()
-    return found
+    yield found
+    found.end()

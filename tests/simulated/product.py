@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 
 import yaml
@@ -27,6 +29,7 @@ class Product:
 
     def __init__(self, cluster):
         self.cluster = cluster
+        self._sessions = []
 
     def install(self):
         """What playbooks/install.yml does, without starting Ansible; a scenario may have done it already."""
@@ -63,7 +66,7 @@ class Product:
 
     def start_upgrade(self, *arguments):
         """In a session of its own: a shell's background job ignores SIGINT, and an orphan must outlive its controller."""
-        return subprocess.Popen(
+        process = subprocess.Popen(
             self.command("upgrade", *UPGRADE, *arguments),
             cwd=ROOT,
             env=self.environment(),
@@ -71,6 +74,15 @@ class Product:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
+        self._sessions.append(process)
+        return process
+
+    def end(self):
+        """End what start_upgrade started, orphaned workers included: they would wait for their deadlines."""
+        for process in self._sessions:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait(20)
 
     def labels(self, name):
         return self.cluster.node(name)["metadata"]["labels"]
