@@ -135,7 +135,7 @@ def _required(seen):
 
 def _idle(seen):
     """Between states: not noticed yet, armed in this moment, or over but for the operands."""
-    if seen.pod_in_sync is True and seen.label_version == seen.wanted:
+    if seen.pod_in_sync is True and (seen.label_version == seen.wanted or (seen.began and not seen.armed)):
         return Step("unskip" if seen.skip_ours else "follow")
     return Step("armed" if seen.armed else "notice")
 

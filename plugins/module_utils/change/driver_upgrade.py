@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ansible_collections.gpuops.lifecycle.plugins.module_utils.change import driver_steps, patience, rollout
-from ansible_collections.gpuops.lifecycle.plugins.module_utils.change.look import look
+from ansible_collections.gpuops.lifecycle.plugins.module_utils.change.look import gave_up, last_warning, look, pods_of
 from ansible_collections.gpuops.lifecycle.plugins.module_utils.change.patches import (
     with_nudge,
     with_retry,
@@ -133,14 +133,16 @@ class _Upgrade:
 
     def _words(self):
         """The operator's own last warning about the node since this began, when there is one."""
+        said = last_warning(self._events(), self._began_time)
+        return f" (the operator says: {said})" if said else ""
+
+    def _events(self):
         about = f"involvedObject.name={self._name},reason=GPUDriverUpgrade"
         try:
-            events = self._task.kube.list(paths.events("default"), fieldSelector=about)
+            return self._task.kube.list(paths.events("default"), fieldSelector=about)
         except ApiError as error:
-            return f" (the operator's events could not be read: {error.message})"
-        since = [e for e in events if e.get("type") == "Warning" and (e.get("lastTimestamp") or "") >= self._began_time]
-        newest = max(since, key=lambda e: e["lastTimestamp"], default=None)
-        return f" (the operator says: {newest['message'].strip()})" if newest else ""
+            self._task.warn(f"The operator's events about {self._name} could not be read: {error}")
+            return []
 
     def _seen(self, mirror):
         seen = look(self._task.params, mirror, self._policy, self._uid)
@@ -154,9 +156,11 @@ class _Upgrade:
                 self._task.progress(f"driver upgrade: {state or 'no state'}")
             self._states.append({**entry, "at_s": round(self._task.monotonic() - self._began_at, 1)})
         self._began = self._began or state in driver_steps.IN_FLIGHT
-        # Shown for a tenth of a second only, then the operator calls the node done.
-        if state == driver_steps.FAILED and seen.pod_in_sync and seen.pod_ready and not seen.validated:
-            self._gave_up = True
+        if seen.pod_in_sync and seen.pod_ready and not seen.validated and last.get("state") != state:
+            # Failed shows for a tenth of a second only, then the operator calls the node done; its events are kept.
+            self._gave_up = state == driver_steps.FAILED or (
+                state == driver_steps.DONE and gave_up(self._events(), operands.driver_of(pods_of(mirror)))
+            )
         return seen._replace(prepared=self._prepared, began=self._began, retried=self._retried)
 
     def _take(self, step, mirror):

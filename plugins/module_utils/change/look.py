@@ -1,7 +1,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""From the objects of a mirror to one look at the node that is upgraded."""
+"""From the objects of a mirror, and the operator's events, to what is seen of the node that is upgraded."""
 
 from __future__ import annotations
 
@@ -20,11 +20,31 @@ def look(params, mirror, policy, uid):
         )
     return seen_of(
         nodes[uid],
-        list(mirror.objects("pods").values()),
+        pods_of(mirror),
         list(mirror.objects("revisions").values()),
         policy,
         params["version"],
         params["owner"],
+    )
+
+
+def pods_of(mirror):
+    return list(mirror.objects("pods").values())
+
+
+def last_warning(events, since):
+    """Message of the operator's newest Warning from `since` on (RFC 3339 UTC, as the API server writes it), "" for none."""
+    found = [e for e in events if e.get("type") == "Warning" and (e.get("lastTimestamp") or "") >= since]
+    return max(found, key=lambda e: e["lastTimestamp"])["message"].strip() if found else ""
+
+
+def gave_up(events, driver):
+    """Whether the operator called the upgrade failed when the driver pod was Ready: its validation took too long."""
+    ready = operands.became_ready(driver)
+    return ready is not None and any(
+        (event.get("message") or "").endswith("to upgrade-failed")
+        and (operands.parse_time(event.get("lastTimestamp")) or ready) >= ready
+        for event in events
     )
 
 

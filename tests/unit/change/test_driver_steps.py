@@ -97,6 +97,11 @@ CASES = [
     ("done, validator not Ready", seen(**{**OVER, "validated": False}), "follow"),
     ("done, driver pod not Ready", seen(**{**OVER, "pod_ready": False}), "follow"),
     ("done, version label old", seen(**{**OVER, "label_version": OLD}), "notice"),
+    (
+        "done, version label not back yet, seen in flight",
+        seen(**{**OVER, "label_version": "", "began": True}),
+        "follow",
+    ),
     ("done, revision not to be told", seen(**{**OVER, "pod_in_sync": None}), "notice"),
 ]
 

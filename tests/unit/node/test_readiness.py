@@ -8,9 +8,9 @@ from __future__ import annotations
 import copy
 
 import pytest
-from nodes import GPU_TAINT, node
+from nodes import GPU_TAINT, TAINT, UNSCHEDULABLE, node
 
-from ansible_collections.gpuops.lifecycle.plugins.module_utils.node import readiness
+from ansible_collections.gpuops.lifecycle.plugins.module_utils.node import operands, readiness
 
 BEFORE, START, LATER = "2026-12-01T09:00:00Z", "2026-12-01T10:00:00Z", "2026-12-01T10:01:00Z"
 EPOCH = {"before": "1796115600", "later": "1796119260"}
@@ -100,6 +100,12 @@ def label(name, value):
         (lambda o: o["status"].update(allocatable={"nvidia.com/gpu": "7"}), "gpus"),
         (lambda o: o["status"].update(allocatable={}), "gpus"),
         (label("gpu.count", "7"), "gpus"),
+        (label("gpu.count", None), "gpus"),
+        (label("gpu.count", "eight"), "gpus"),
+        (label("gpu.replicas", "4"), "gpus"),
+        (label("gpu.replicas", "many"), "gpus"),
+        (lambda o: o["status"].update(capacity={"nvidia.com/gpu": "7"}, allocatable={"nvidia.com/gpu": "7"}), "gpus"),
+        (lambda o: o["metadata"].update(annotations={"lifecycle.gpuops.io/skip-set-by": "{}"}), "upgrade"),
         (label("mig.config.state", None), "mig"),
         (label("mig.config.state", "pending"), "mig"),
         (
@@ -131,6 +137,71 @@ def test_each_check_can_say_no(edit, fails):
 )
 def test_the_pods_of_the_operator(pods, revisions, fails):
     assert failing(ready_node(), pods, revisions) == fails
+
+
+def gpus(labels, offered, expected=None):
+    obj = ready_node()
+    obj["metadata"]["labels"].update({f"nvidia.com/{key}": value for key, value in labels.items()})
+    resources = {f"nvidia.com/{key}": str(count) for key, count in offered.items()}
+    obj["status"].update(capacity=resources, allocatable=resources)
+    found = readiness.checks(obj, [driver(), validator()], REVISIONS, expected)
+    return next(check for check in found if check.name == "gpus")
+
+
+SLICED = {"mig.config": "all-1g.10gb", "gpu.count": "56"}
+MIXED = {"mig.config": "custom", "mig-1g.10gb.count": "14", "mig-3g.40gb.count": "4", "mig-1g.10gb.replicas": "1"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "offered", "expected", "ok"),
+    [
+        ({}, {"gpu": 8}, 8, True),
+        ({}, {"gpu": 8}, None, True),
+        ({}, {"gpu": 8}, 4, False),
+        ({}, {"gpu": 7}, None, False),
+        ({}, {}, None, None),
+        ({"gpu.replicas": "4"}, {"gpu": 32}, 8, True),
+        ({"gpu.replicas": "4"}, {"gpu": 32}, 4, False),
+        (SLICED, {"gpu": 56}, 8, True),
+        (SLICED, {"gpu": 49}, 8, False),
+        (MIXED, {"mig-1g.10gb": 14, "mig-3g.40gb": 4}, 8, True),
+        (MIXED, {"mig-1g.10gb": 14, "mig-3g.40gb": 3}, 8, False),
+        (MIXED, {"mig-1g.10gb": 14}, 8, None),
+        ({**MIXED, "mig-3g.40gb.replicas": "2"}, {"mig-1g.10gb": 14, "mig-3g.40gb": 8}, 8, True),
+    ],
+)
+def test_gpus_offered_found_and_expected(labels, offered, expected, ok):
+    assert gpus(labels, offered, expected).ok is ok
+
+
+@pytest.mark.parametrize(
+    ("after", "fails"),
+    [
+        (BEFORE, []),
+        (LATER, []),
+        ("2026-12-01T10:02:00Z", ["validator", "feature_discovery"]),
+    ],
+)
+def test_nothing_older_than_a_reboot_counts(after, fails):
+    at = operands.parse_time(after)
+    found = readiness.checks(ready_node(), [driver(), validator()], REVISIONS, after=at)
+    assert [check.name for check in found if not check.passes] == fails
+
+
+def test_after_a_reboot_a_driver_on_the_host_is_judged_by_its_validator():
+    obj = ready_node()
+    obj["metadata"]["labels"]["nvidia.com/gpu.deploy.driver"] = "pre-installed"
+    late = operands.parse_time("2026-12-01T10:02:00Z")
+    found = readiness.checks(obj, [validator()], [], after=late)
+    assert [check.name for check in found if not check.passes] == ["validator", "feature_discovery"]
+    found = readiness.checks(obj, [validator(at=None)], [], after=late)
+    assert [(c.name, c.ok) for c in found if not c.passes][0] == ("validator", None)
+
+
+def test_our_own_hold_is_no_hindrance():
+    obj = ready_node()
+    obj["spec"].update(unschedulable=True, taints=[GPU_TAINT, TAINT, UNSCHEDULABLE])
+    assert failing(obj, [driver(), validator()]) == []
 
 
 def test_what_does_not_apply_does_not_stand_in_the_way():
